@@ -1,0 +1,41 @@
+# Everything kvern stands on. System packages are installed by scripts/setup; llama.cpp is fetched, patched and built
+# once by it into the cache folder, and imported from there (THIRD_PARTY.md lists versions and licences).
+find_package(Threads REQUIRED)
+find_package(Boost 1.81 REQUIRED COMPONENTS json)
+find_package(simdjson REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(GTest REQUIRED)
+find_package(prometheus-cpp REQUIRED COMPONENTS core)
+
+add_library(kvern_xxhash INTERFACE)
+find_path(KVERN_XXHASH_INCLUDE xxhash.h REQUIRED)
+target_include_directories(kvern_xxhash SYSTEM INTERFACE ${KVERN_XXHASH_INCLUDE})
+target_compile_definitions(kvern_xxhash INTERFACE XXH_INLINE_ALL)
+
+set(KVERN_CACHE "$ENV{KVERN_CACHE}" CACHE PATH "Where scripts/setup keeps what it fetched and built")
+if(NOT KVERN_CACHE)
+  if(DEFINED ENV{XDG_CACHE_HOME})
+    set(KVERN_CACHE $ENV{XDG_CACHE_HOME}/kvern)
+  else()
+    set(KVERN_CACHE $ENV{HOME}/.cache/kvern)
+  endif()
+endif()
+set(KVERN_LLAMA_SOURCE ${KVERN_CACHE}/llama.cpp)
+if(NOT EXISTS ${KVERN_LLAMA_SOURCE}/include/llama.h)
+  message(FATAL_ERROR "llama.cpp is not in ${KVERN_CACHE}: run scripts/setup first")
+endif()
+
+if(KVERN_ENGINE)
+  set(llama_build ${KVERN_CACHE}/llama-build)
+  if(NOT EXISTS ${llama_build}/src/libllama.a)
+    message(FATAL_ERROR "llama.cpp is not built in ${llama_build}: run scripts/setup first")
+  endif()
+  add_library(kvern_llama INTERFACE)
+  target_include_directories(kvern_llama SYSTEM INTERFACE ${KVERN_LLAMA_SOURCE}/include ${KVERN_LLAMA_SOURCE}/ggml/include)
+  target_link_libraries(kvern_llama INTERFACE
+    ${llama_build}/src/libllama.a ${llama_build}/ggml/src/libggml.a ${llama_build}/ggml/src/libggml-cpu.a
+    ${llama_build}/ggml/src/libggml-base.a Threads::Threads m ${CMAKE_DL_LIBS})
+endif()
