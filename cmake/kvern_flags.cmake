@@ -3,7 +3,7 @@ add_library(kvern_flags INTERFACE)
 target_include_directories(kvern_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(kvern_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wcast-qual -Woverloaded-virtual
-  -Wimplicit-fallthrough -Wvla -Werror)
+  -Wimplicit-fallthrough -Wvla -Wno-missing-field-initializers -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # gcc 12 reports these falsely inside inlined standard library code.
   target_compile_options(kvern_flags INTERFACE -Wno-restrict -Wno-maybe-uninitialized -Wno-stringop-overflow

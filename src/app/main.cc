@@ -1,1 +1,106 @@
-int main() { return 0; }
+// kvern's command line. Each command has --help; the exit status is 0 only on success, 2 for wrong usage.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "app/bench.h"
+#include "app/serve.h"
+#include "app/settings.h"
+#include "app/version.h"
+
+namespace {
+
+using kvern::app::Setting;
+using kvern::app::Settings;
+
+constexpr int kExitUsage = 2;
+
+/// The flags of `kvern serve`, as given: they are applied last, over file and variables.
+struct ServeFlags {
+  std::string config;
+  bool print_config = false;
+  std::vector<std::pair<const Setting*, std::string>> given;
+};
+
+void add_serve_flags(CLI::App& command, ServeFlags& flags) {
+  command.add_option("--config", flags.config, "Config file (YAML); its keys are these flags with _ for -")
+      ->type_name("FILE");
+  command.add_flag("--print-config", flags.print_config, "Print the settings in force as a config file, and exit");
+  for (const Setting& setting : kvern::app::setting_table()) {
+    const std::string help = fmt::format("{} [{}]", setting.help, setting.variable());
+    if (setting.is_switch()) {
+      command.add_flag_callback(
+          setting.flag(), [&flags, &setting] { flags.given.emplace_back(&setting, "true"); }, help);
+    } else {
+      command
+          .add_option_function<std::vector<std::string>>(
+              setting.flag(),
+              [&flags, &setting](const std::vector<std::string>& values) {
+                for (const auto& value : values) flags.given.emplace_back(&setting, value);
+              },
+              help)
+          ->type_name(std::string(setting.value_name))
+          ->allow_extra_args(false);
+    }
+  }
+}
+
+kvern::Result<Settings> settings_from(const ServeFlags& flags) {
+  Settings settings;
+  if (!flags.config.empty()) {
+    if (auto applied = kvern::app::apply_file(settings, flags.config); !applied) return applied.error();
+  }
+  if (auto applied = kvern::app::apply_variables(settings, [](const char* name) { return std::getenv(name); });
+      !applied) {
+    return applied.error();
+  }
+  for (const auto& [setting, value] : flags.given) {
+    if (auto set = setting->set(settings, value); !set) {
+      return kvern::fail(kvern::ErrorCode::kInvalidRequest, fmt::format("{} {}", setting->flag(), set.error().message));
+    }
+  }
+  return settings;
+}
+
+int run_serve(const ServeFlags& flags) {
+  const auto settings = settings_from(flags);
+  if (!settings) {
+    fmt::print(stderr, "kvern: {}\n", settings.error().message);
+    return kExitUsage;
+  }
+  if (flags.print_config) {
+    fmt::print("{}", kvern::app::print_settings(*settings));
+    return 0;
+  }
+  return kvern::app::serve(*settings);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("kvern serves coding agents from open models: frontend, router and KV-cache manager in one binary.");
+  app.set_version_flag("--version", fmt::format("kvern {}", kvern::app::kVersion));
+  app.require_subcommand(1);
+
+  ServeFlags flags;
+  auto* serve = app.add_subcommand("serve", "Serve a model over OpenAI's HTTP API");
+  add_serve_flags(*serve, flags);
+
+  kvern::app::BenchOptions bench_options;
+  auto* bench = app.add_subcommand("bench", "Measure a part of kvern on this machine");
+  bench->add_option("part", bench_options.part, "engine or http")->required()->check(CLI::IsMember({"engine", "http"}));
+  bench->add_flag("--json", bench_options.json, "Print one JSON document");
+  bench->add_option("--model", bench_options.model, "GGUF file for `engine` (default: the one scripts/setup fetched)")
+      ->type_name("PATH");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kExitUsage;
+  }
+  return serve->parsed() ? run_serve(flags) : kvern::app::run_bench(bench_options);
+}

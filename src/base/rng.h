@@ -18,7 +18,8 @@ class Rng {
   }
   /// Uniform in [0, bound); bound > 0. The bias of the multiply-shift is below 2^-32 for bounds under 2^32.
   std::uint64_t below(std::uint64_t bound) noexcept {
-    return static_cast<std::uint64_t>((static_cast<unsigned __int128>(next()) * bound) >> 64U);
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<std::uint64_t>((static_cast<Wide>(next()) * bound) >> 64U);
   }
   /// Uniform in [0, 1).
   double uniform() noexcept { return static_cast<double>(next() >> 11U) * 0x1.0p-53; }

@@ -27,6 +27,8 @@ struct GenerateRequest {
   bool ignore_eos = false;
   ir::Sampling sampling;
   std::int32_t priority = 0;  // higher is sooner
+  /// Who may share cached blocks with this request: equal strings only (tenant and cache salt). Empty: everybody's.
+  std::string cache_namespace;
   /// The rendered prompt as text; only the scripted engine reads it.
   std::string prompt_text;
 };

@@ -1,0 +1,149 @@
+#include "app/answer.h"
+
+#include <utility>
+
+namespace kvern::app {
+namespace {
+
+constexpr auto kHeadHold = std::chrono::seconds(10);
+constexpr auto kKeepAlive = std::chrono::seconds(10);
+constexpr auto kTick = std::chrono::seconds(5);
+
+}  // namespace
+
+net::Headers answer_headers(RequestId id, std::string_view content_type) {
+  return {{"content-type", std::string(content_type)}, {"x-request-id", to_string(id)}};
+}
+
+net::Response to_response(api::Reply reply, RequestId id) {
+  net::Response response;
+  response.status = reply.status;
+  response.headers = answer_headers(id, "application/json");
+  for (auto& [name, value] : reply.headers) {
+    if (!net::equal_ignoring_case(name, "content-type"))
+      response.headers.emplace_back(std::move(name), std::move(value));
+  }
+  response.body = std::move(reply.body);
+  return response;
+}
+
+Answer::Answer(std::shared_ptr<net::Exchange> exchange, std::unique_ptr<api::Encoder> encoder, bool stream,
+               const api::Dialect& dialect, std::weak_ptr<pipeline::Dispatcher> dispatcher, Log& log, RequestNote note)
+    : exchange_(std::move(exchange)),
+      encoder_(std::move(encoder)),
+      stream_(stream),
+      dialect_(dialect),
+      dispatcher_(std::move(dispatcher)),
+      log_(log),
+      note_(std::move(note)),
+      last_write_(note_.started) {}
+
+void Answer::begin() {
+  exchange_->on_gone([self = weak_from_this()] {
+    const auto answer = self.lock();
+    if (!answer || answer->over_) return;
+    if (const auto dispatcher = answer->dispatcher_.lock()) dispatcher->cancel(answer->note_.id);
+    answer->log_.info("request", {{"id", answer->note_.id}, {"path", answer->note_.path}, {"end", "client gone"}});
+    answer->over(499);
+  });
+  if (stream_) tick();
+}
+
+void Answer::tick() {
+  exchange_->loop().post_after(kTick, [self = weak_from_this()] {
+    const auto answer = self.lock();
+    if (!answer || answer->over_) return;
+    const TimePoint now = answer->exchange_->loop().clock().now();
+    if (!answer->head_sent_) {
+      if (now - answer->note_.started >= kHeadHold) answer->start_stream();
+    } else if (now - answer->last_write_ >= kKeepAlive) {
+      std::string bytes;
+      answer->encoder_->keep_alive(bytes);
+      answer->exchange_->write(bytes);
+      answer->last_write_ = now;
+    }
+    answer->tick();
+  });
+}
+
+void Answer::start_stream() {
+  head_sent_ = true;
+  auto headers = answer_headers(note_.id, "text/event-stream; charset=utf-8");
+  headers.emplace_back("cache-control", "no-cache");
+  headers.emplace_back("x-accel-buffering", "no");
+  exchange_->start(200, std::move(headers));
+  last_write_ = exchange_->loop().clock().now();
+  // Even a waiting client sees bytes: the head alone may sit in a proxy's buffer.
+  if (out_.empty()) encoder_->keep_alive(out_);
+  exchange_->write(out_);
+  out_.clear();
+}
+
+void Answer::on_events(std::vector<ir::Event> events) {
+  if (over_) return;
+  for (const auto& event : events) {
+    if (const auto* failure = std::get_if<ir::Failure>(&event)) {
+      if (!head_sent_) return fail(failure->error);  // what was encoded so far never left: the status says it all
+      encoder_->add(event, out_);
+      return end(&failure->error, nullptr);
+    }
+    encoder_->add(event, out_);
+    const auto* ended = std::get_if<ir::End>(&event);
+    // A Start alone is the engine's word that it began, not a token: the head waits for one.
+    if (stream_ && !head_sent_ && !std::holds_alternative<ir::Start>(event)) start_stream();
+    if (ended != nullptr) return end(nullptr, ended);
+  }
+  if (stream_ && head_sent_ && !out_.empty()) {
+    exchange_->write(out_);
+    out_.clear();
+    last_write_ = exchange_->loop().clock().now();
+  }
+}
+
+void Answer::fail(const Error& error) {
+  if (over_) return;
+  if (head_sent_) {
+    encoder_->add(ir::Failure{error}, out_);
+  } else {
+    out_.clear();
+  }
+  end(&error, nullptr);
+}
+
+void Answer::over(int status) {
+  over_ = true;
+  note_.on_over(status);
+}
+
+void Answer::end(const Error* error, const ir::End* end) {
+  int status = 200;
+  if (error != nullptr && !head_sent_) {
+    auto reply = dialect_.error(*error, note_.id);
+    status = reply.status;
+    exchange_->respond(to_response(std::move(reply), note_.id));
+  } else if (stream_) {
+    exchange_->write(out_);
+    exchange_->finish();
+  } else {
+    net::Response response;
+    response.headers = answer_headers(note_.id, "application/json");
+    response.body = std::move(out_);
+    exchange_->respond(std::move(response));
+  }
+  out_.clear();
+  const double ms = std::chrono::duration<double, std::milli>(exchange_->loop().clock().now() - note_.started).count();
+  const auto usage = end != nullptr ? end->usage : ir::Usage{};
+  log_.info("request", {{"id", note_.id},
+                        {"method", note_.method},
+                        {"path", note_.path},
+                        {"status", status},
+                        {"ms", ms},
+                        {"prompt_tokens", usage.prompt_tokens},
+                        {"cached_tokens", usage.cached_tokens.value_or(0)},
+                        {"completion_tokens", usage.completion_tokens},
+                        {"end", error != nullptr ? to_string(error->code) : to_string(end->reason)},
+                        {"client_request_id", note_.client_request_id}});
+  over(status);
+}
+
+}  // namespace kvern::app

@@ -1,0 +1,65 @@
+// One answer on its way out: ir events in, bytes of a dialect onto an exchange. Holds the head back until the engine's
+// first token or failure (at most 10 s), so that refusals are real statuses; after that a failure is an event in the
+// stream. Lives on the loop of its exchange.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/dialect.h"
+#include "base/log.h"
+#include "net/http_server.h"
+#include "pipeline/dispatcher.h"
+
+namespace kvern::app {
+
+/// What the log says of a request when it is over, and who else must know.
+struct RequestNote {
+  RequestId id;
+  std::string method;
+  std::string path;
+  std::string client_request_id;
+  TimePoint started;
+  std::function<void(int status)> on_over;  // called once; 499 when the client hung up
+};
+
+class Answer final : public pipeline::EventReceiver, public std::enable_shared_from_this<Answer> {
+ public:
+  /// `dispatcher` is the one of the exchange's loop; `dialect` and `log` outlive the answer.
+  Answer(std::shared_ptr<net::Exchange> exchange, std::unique_ptr<api::Encoder> encoder, bool stream,
+         const api::Dialect& dialect, std::weak_ptr<pipeline::Dispatcher> dispatcher, Log& log, RequestNote note);
+
+  /// Watches for the client hanging up and starts the timers; call once, before the first event can come.
+  void begin();
+  void on_events(std::vector<ir::Event> events) override;
+  /// Ends it from outside with an error (shutdown), the request cancelled by the caller: a status if none was sent yet,
+  /// else an event in the stream.
+  void fail(const Error& error);
+
+ private:
+  void start_stream();
+  void end(const Error* error, const ir::End* end);
+  void tick();
+  void over(int status);
+
+  std::shared_ptr<net::Exchange> exchange_;
+  std::unique_ptr<api::Encoder> encoder_;
+  const bool stream_;
+  const api::Dialect& dialect_;
+  std::weak_ptr<pipeline::Dispatcher> dispatcher_;
+  Log& log_;
+  const RequestNote note_;
+  std::string out_;  // encoded, not yet handed to the exchange
+  TimePoint last_write_;
+  bool head_sent_ = false;
+  bool over_ = false;
+};
+
+/// Headers that stand on every answer.
+net::Headers answer_headers(RequestId id, std::string_view content_type);
+net::Response to_response(api::Reply reply, RequestId id);
+
+}  // namespace kvern::app

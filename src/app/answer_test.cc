@@ -1,0 +1,187 @@
+#include "app/answer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "api/chat/chat.h"
+
+namespace kvern::app {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+/// A loop whose timers the test fires by moving the clock.
+class ManualLoop final : public net::Loop {
+ public:
+  void post(std::function<void()> work) override { work(); }
+  void post_after(Duration delay, std::function<void()> work) override {
+    timers_.push_back({clock_.now() + delay, work});
+  }
+  void after_turn(std::function<void()> work) override { work(); }
+  bool run_and_wait(std::function<void()> work) override {
+    work();
+    return true;
+  }
+  void stop() override {}
+  void* native() override { return nullptr; }
+  const Clock& clock() const override { return clock_; }
+
+  void pass(Duration time) {
+    clock_.advance(time);
+    auto due = std::move(timers_);
+    timers_.clear();
+    for (auto& timer : due) {
+      if (timer.first <= clock_.now()) {
+        timer.second();
+      } else {
+        timers_.push_back(std::move(timer));
+      }
+    }
+  }
+
+ private:
+  ManualClock clock_;
+  std::deque<std::pair<TimePoint, std::function<void()>>> timers_;
+};
+
+/// Shows what would leave on the wire.
+class Wire final : public net::Exchange {
+ public:
+  explicit Wire(ManualLoop& loop) : loop_(loop) {}
+  net::Loop& loop() override { return loop_; }
+  void respond(net::Response response) override {
+    status = response.status;
+    bytes = response.body;
+    finished = true;
+  }
+  void start(int code, net::Headers) override { status = code; }
+  void write(std::string_view text) override { bytes += text; }
+  void finish() override { finished = true; }
+  void abort() override {}
+  bool gone() const override { return false; }
+  void on_gone(std::function<void()> callback) override { hang_up = std::move(callback); }
+
+  int status = 0;
+  std::string bytes;
+  bool finished = false;
+  std::function<void()> hang_up;
+
+ private:
+  ManualLoop& loop_;
+};
+
+class AnswerTest : public testing::Test {
+ protected:
+  AnswerTest() : log_(LogLevel::kOff), dialect_(api::make_chat_dialect({})), wire_(std::make_shared<Wire>(loop_)) {}
+
+  void ask(bool stream) {
+    const std::string body =
+        std::string(R"({"messages":[{"role":"user","content":"hi"}],"stream":)") + (stream ? "true}" : "false}");
+    auto call = dialect_->decode(body, {RequestId{7}, std::chrono::seconds(1)});
+    ASSERT_TRUE(call.ok());
+    answer_ = std::make_shared<Answer>(
+        wire_, std::move(call->encoder), stream, *dialect_, std::weak_ptr<pipeline::Dispatcher>(), log_,
+        RequestNote{RequestId{7}, "POST", "/v1/chat/completions", "", loop_.clock().now(),
+                    [this](int status) { over_.push_back(status); }});
+    answer_->begin();
+  }
+  void start() { answer_->on_events({ir::Start{{5, 0, 0, 0}}}); }
+  void text(std::string text) {
+    answer_->on_events({ir::BlockStart{0, ir::BlockKind::kText, {}, {}}, ir::BlockDelta{0, std::move(text)}});
+  }
+  void end() { answer_->on_events({ir::BlockStop{0}, ir::End{ir::FinishReason::kStop, {}, {5, 0, 1, 0}}}); }
+  void broken() { answer_->on_events({ir::Failure{kvern::fail(ErrorCode::kUnavailable, "the engine is gone")}}); }
+
+  Log log_;
+  std::unique_ptr<const api::Dialect> dialect_;
+  ManualLoop loop_;
+  std::shared_ptr<Wire> wire_;
+  std::shared_ptr<Answer> answer_;
+  std::vector<int> over_;
+};
+
+TEST_F(AnswerTest, AStreamsHeadWaitsForTheFirstToken) {
+  ask(true);
+  start();
+  EXPECT_EQ(wire_->status, 0);
+  text("hello");
+  EXPECT_EQ(wire_->status, 200);
+  EXPECT_THAT(wire_->bytes, HasSubstr("hello"));
+  end();
+  EXPECT_TRUE(wire_->finished);
+  EXPECT_THAT(wire_->bytes, HasSubstr("data: [DONE]\n\n"));
+  EXPECT_EQ(over_, std::vector<int>{200});
+}
+
+TEST_F(AnswerTest, AFailureBeforeTheFirstTokenIsAStatus) {
+  ask(true);
+  start();
+  broken();
+  EXPECT_EQ(wire_->status, 503);
+  EXPECT_THAT(wire_->bytes, StartsWith("{\"error\""));
+  EXPECT_EQ(over_, std::vector<int>{503});
+}
+
+TEST_F(AnswerTest, AFailureInTheStreamIsAnEvent) {
+  ask(true);
+  start();
+  text("hel");
+  broken();
+  EXPECT_EQ(wire_->status, 200);
+  EXPECT_THAT(wire_->bytes, HasSubstr("data: {\"error\""));
+  EXPECT_THAT(wire_->bytes, Not(HasSubstr("[DONE]")));
+  EXPECT_TRUE(wire_->finished);
+}
+
+TEST_F(AnswerTest, ALongPrefillSendsTheHeadAfterTenSecondsAndKeepsAlive) {
+  ask(true);
+  start();
+  loop_.pass(std::chrono::seconds(5));
+  EXPECT_EQ(wire_->status, 0);
+  loop_.pass(std::chrono::seconds(5));
+  EXPECT_EQ(wire_->status, 200);
+  const std::size_t sent = wire_->bytes.size();
+  EXPECT_GT(sent, 0U);
+  loop_.pass(std::chrono::seconds(5));
+  loop_.pass(std::chrono::seconds(5));
+  EXPECT_GT(wire_->bytes.size(), sent) << "a client that waits sees bytes every 15 s at most";
+  broken();
+  EXPECT_EQ(wire_->status, 200) << "too late for a status";
+}
+
+TEST_F(AnswerTest, AWholeAnswerLeavesAtItsEnd) {
+  ask(false);
+  start();
+  text("hello");
+  EXPECT_EQ(wire_->status, 0);
+  end();
+  EXPECT_EQ(wire_->status, 200);
+  EXPECT_THAT(wire_->bytes, HasSubstr("\"content\":\"hello\""));
+}
+
+TEST_F(AnswerTest, AWholeAnswerThatFailsIsAStatus) {
+  ask(false);
+  start();
+  text("hello");
+  broken();
+  EXPECT_EQ(wire_->status, 503);
+  EXPECT_THAT(wire_->bytes, Not(HasSubstr("hello")));
+}
+
+TEST_F(AnswerTest, AHangUpEndsItOnce) {
+  ask(true);
+  start();
+  text("hel");
+  wire_->hang_up();
+  end();
+  answer_->fail(kvern::fail(ErrorCode::kUnavailable, "x"));
+  EXPECT_FALSE(wire_->finished);
+  EXPECT_EQ(over_, std::vector<int>{499});
+}
+
+}  // namespace
+}  // namespace kvern::app

@@ -1,0 +1,280 @@
+#include "app/http_api.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "api/chat/chat.h"
+#include "api/completions/completions.h"
+#include "api/models/models.h"
+#include "api/openai_error.h"
+#include "api/tokenize/tokenize.h"
+#include "base/check.h"
+#include "base/text.h"
+#include "pipeline/prepare.h"
+#include "prompt/detokenizer.h"
+
+namespace kvern::app {
+namespace {
+
+/// Prompts up to this size are tokenised on the loop, as in the dispatcher.
+constexpr std::size_t kInlineBytesMax = 4096;
+
+Error draining_error() {
+  Error error = fail(ErrorCode::kUnavailable, "The server is shutting down.");
+  error.retry_after = std::chrono::seconds(5);
+  return error;
+}
+
+/// Requests whose answer needs no worker go on while draining: probes must see the state.
+bool is_probe(api::Service service) {
+  return service == api::Service::kLive || service == api::Service::kReady || service == api::Service::kHealth ||
+         service == api::Service::kMetrics;
+}
+
+}  // namespace
+
+struct HttpApi::Lane {
+  net::Loop* loop = nullptr;
+  std::shared_ptr<pipeline::Dispatcher> dispatcher;
+  std::unordered_map<RequestId, std::weak_ptr<Answer>> answers;
+};
+
+HttpApi::HttpApi(HttpApiParts parts)
+    : parts_(std::move(parts)),
+      chat_(api::make_chat_dialect(parts_.limits)),
+      completions_(api::make_completions_dialect(parts_.limits)),
+      created_(parts_.clock.unix_time()),
+      pipeline_metrics_(std::make_unique<pipeline::PipelineMetrics>(parts_.metrics, parts_.models.all().front()->name)),
+      id_counter_(entropy_seed()) {
+  for (net::Loop* loop : parts_.loops) {
+    auto lane = std::make_unique<Lane>();
+    lane->loop = loop;
+    lane->dispatcher = pipeline::Dispatcher::create(*loop, parts_.pool, *pipeline_metrics_);
+    lane_by_loop_.emplace(loop, lane.get());
+    lanes_.push_back(std::move(lane));
+  }
+}
+
+HttpApi::~HttpApi() = default;
+
+RequestId HttpApi::mint() {
+  // splitmix64 is a bijection, so ids of one process never repeat; the counter starts at random.
+  return RequestId{Rng(id_counter_.fetch_add(1, std::memory_order_relaxed)).next()};
+}
+
+HttpApi::Lane& HttpApi::lane_of(net::Exchange& exchange) {
+  const auto found = lane_by_loop_.find(&exchange.loop());
+  KV_CHECK(found != lane_by_loop_.end());
+  return *found->second;
+}
+
+void HttpApi::count(int status) {
+  parts_.metrics.counter("kvern_http_responses_total", "Answers by status", {{"status", std::to_string(status)}})
+      .Increment();
+}
+
+std::optional<net::Response> HttpApi::admit(const net::RequestHead& head) {
+  std::optional<Error> error = check_guards(head, parts_.guards);
+  std::string allow;
+  if (!error) {
+    auto route = api::find_route(head.method, head.path);
+    if (!route) {
+      error = std::move(route).error();
+      allow = api::allowed_methods(head.path);
+    } else if (draining_.load(std::memory_order_relaxed) && !is_probe(route->endpoint->service)) {
+      error = draining_error();
+    }
+  }
+  if (!error) return std::nullopt;
+  const RequestId id = mint();
+  net::Response response = to_response(api::openai_error(*error), id);
+  if (!allow.empty()) response.headers.emplace_back("allow", allow);
+  response.close = draining_.load(std::memory_order_relaxed);
+  parts_.log.info("refused", {{"id", id}, {"method", head.method}, {"path", head.path}, {"status", response.status}});
+  count(response.status);
+  return response;
+}
+
+net::Response HttpApi::refuse(int status, std::string_view reason) {
+  Error error = fail(ErrorCode::kInvalidRequest, std::string(reason));
+  if (status == 503) error.code = ErrorCode::kUnavailable;
+  net::Response response = to_response(api::openai_error(error), mint());
+  response.status = status;
+  response.close = true;
+  count(status);
+  return response;
+}
+
+void HttpApi::serve(net::Request request, std::shared_ptr<net::Exchange> exchange) {
+  Lane& lane = lane_of(*exchange);
+  const auto route = api::find_route(request.head.method, request.head.path);
+  KV_CHECK(route.ok());  // admit() let it in
+  Context context{std::move(request), std::move(exchange), mint(), {}, lane};
+  const std::size_t rest = route->rest.size();
+  context.rest = std::string_view(context.request.head.path).substr(context.request.head.path.size() - rest);
+  switch (route->endpoint->service) {
+    case api::Service::kChat: return serve_generation(context, *chat_);
+    case api::Service::kCompletions: return serve_generation(context, *completions_);
+    case api::Service::kModels:
+    case api::Service::kModel: return serve_models(context);
+    case api::Service::kTokenize: return serve_tokenize(context);
+    case api::Service::kDetokenize: return serve_detokenize(context);
+    case api::Service::kLive: return reply(context, {200, {}, "{\"status\":\"live\"}"});
+    case api::Service::kReady:
+    case api::Service::kHealth:
+      if (!ready()) {
+        return reply_error(
+            context, draining_.load() ? draining_error() : fail(ErrorCode::kUnavailable, "No worker can answer."));
+      }
+      return reply(context, {200, {}, "{\"status\":\"ready\"}"});
+    case api::Service::kMetrics: {
+      net::Response response;
+      response.headers = answer_headers(context.id, "text/plain; version=0.0.4; charset=utf-8");
+      response.body = parts_.metrics.text();
+      count(200);
+      return context.exchange->respond(std::move(response));
+    }
+    case api::Service::kRoot: return reply(context, {200, {}, {}});
+  }
+}
+
+bool HttpApi::ready() const {
+  if (draining_.load()) return false;
+  for (const auto& model : parts_.models.all()) {
+    if (model->engine->healthy()) return true;
+  }
+  return false;
+}
+
+void HttpApi::reply(Context& context, api::Reply reply) {
+  count(reply.status);
+  context.exchange->respond(to_response(std::move(reply), context.id));
+}
+
+void HttpApi::reply_error(Context& context, const Error& error) {
+  parts_.log.info("request", {{"id", context.id},
+                              {"method", context.request.head.method},
+                              {"path", context.request.head.path},
+                              {"end", to_string(error.code)},
+                              {"param", error.param}});
+  reply(context, api::openai_error(error));
+}
+
+Error HttpApi::unknown_model(std::string_view name) const {
+  std::vector<api::ModelEntry> entries;
+  for (const auto& model : parts_.models.all()) entries.push_back({model->name});
+  if (name.empty()) return invalid("model", "`model` is required: several are served.");
+  return api::unknown_model(entries, name);
+}
+
+void HttpApi::serve_generation(Context& context, const api::Dialect& dialect) {
+  auto call = dialect.decode(context.request.body, {context.id, parts_.clock.unix_time()});
+  if (!call) return reply_error(context, call.error());
+  context.request.body = {};  // the ir holds what is needed: a large body need not live as long as the answer
+  const auto model = parts_.models.find(call->request.model);
+  if (!model) return reply_error(context, unknown_model(call->request.model));
+  const auto client_id = net::find_header(context.request.head.headers, "x-request-id");
+  const auto tenant = net::find_header(context.request.head.headers, "x-tenant-id");
+  call->request.id = context.id;
+  if (client_id) call->request.client_request_id = client_id->substr(0, 256);
+  if (tenant && !tenant->empty()) call->request.tenant = tenant->substr(0, 256);
+  call->encoder->set_model(model->name);
+
+  Lane& lane = context.lane;
+  active_.fetch_add(1);
+  RequestNote note{context.id,
+                   context.request.head.method,
+                   context.request.head.path,
+                   call->request.client_request_id,
+                   parts_.clock.now(),
+                   [this, &lane, id = context.id](int status) {
+                     lane.answers.erase(id);
+                     active_.fetch_sub(1);
+                     count(status);
+                   }};
+  const auto answer = std::make_shared<Answer>(context.exchange, std::move(call->encoder), call->stream, dialect,
+                                               lane.dispatcher, parts_.log, std::move(note));
+  lane.answers.emplace(context.id, answer);
+  answer->begin();
+  lane.dispatcher->start(std::move(call->request), model, answer);
+}
+
+void HttpApi::serve_models(Context& context) {
+  std::vector<api::ModelEntry> entries;
+  for (const auto& model : parts_.models.all()) {
+    entries.push_back({model->name, created_.count(), model->context_tokens});
+  }
+  if (context.rest.empty()) return reply(context, {200, {}, api::render_model_list(entries)});
+  auto one = api::render_model(entries, context.rest);
+  if (!one) return reply_error(context, one.error());
+  reply(context, {200, {}, std::move(*one)});
+}
+
+void HttpApi::serve_tokenize(Context& context) {
+  auto call = api::decode_tokenize(context.request.body, parts_.limits);
+  if (!call) return reply_error(context, call.error());
+  const auto model = parts_.models.find(call->request.model);
+  if (!model) return reply_error(context, unknown_model(call->request.model));
+  const bool is_small = pipeline::prompt_bytes(call->request) <= kInlineBytesMax;
+
+  const auto work = [model, decoded = std::make_shared<api::TokenizeCall>(std::move(*call))]() -> Result<std::string> {
+    Result<Tokens> tokens = Tokens{};
+    if (const auto* text = std::get_if<std::string>(&decoded->request.prompt)) {
+      tokens = model->tokenizer->encode_text(*text, decoded->add_special_tokens.value_or(true));
+    } else {
+      tokens = pipeline::prompt_tokens(decoded->request, *model);
+    }
+    if (!tokens) return std::move(tokens).error();
+    std::vector<std::string> pieces;
+    if (decoded->return_token_strs) {
+      for (const TokenId token : *tokens) pieces.push_back(model->tokenizer->piece(token, true));
+    }
+    return api::render_tokenize(*tokens, model->context_tokens, decoded->return_token_strs ? &pieces : nullptr);
+  };
+  const auto finish = [this](Context& done, Result<std::string> result) {
+    if (!result) return reply_error(done, result.error());
+    reply(done, {200, {}, std::move(*result)});
+  };
+  if (is_small) return finish(context, work());
+  const auto shared = std::make_shared<Context>(std::move(context));
+  shared->request.body = {};
+  const bool taken = parts_.pool.try_run([shared, work, finish] {
+    auto result = std::make_shared<Result<std::string>>(work());
+    shared->lane.loop->post([shared, result, finish] { finish(*shared, std::move(*result)); });
+  });
+  if (!taken) reply_error(*shared, fail(ErrorCode::kOverloaded, "Too many prompts wait to be tokenised."));
+}
+
+void HttpApi::serve_detokenize(Context& context) {
+  auto call = api::decode_detokenize(context.request.body, parts_.limits);
+  if (!call) return reply_error(context, call.error());
+  const auto model = parts_.models.find(call->model);
+  if (!model) return reply_error(context, unknown_model(call->model));
+  std::string text;
+  prompt::Detokenizer detokenizer(*model->tokenizer, true);
+  for (const TokenId token : call->tokens) {
+    if (!model->tokenizer->in_range(token)) {
+      return reply_error(context, invalid("tokens", fmt::format("token id {} is outside the vocabulary (0 to {})",
+                                                                token, model->tokenizer->size() - 1)));
+    }
+    detokenizer.add(token, text);
+  }
+  detokenizer.finish(text);
+  reply(context, {200, {}, api::render_detokenize(text)});
+}
+
+void HttpApi::fail_all() {
+  for (const auto& lane : lanes_) {
+    lane->loop->post([lane = lane.get()] {
+      const auto answers = lane->answers;  // ending one takes it out of the map
+      for (const auto& [id, weak] : answers) {
+        const auto answer = weak.lock();
+        lane->dispatcher->cancel(id);
+        if (answer) answer->fail(draining_error());
+      }
+    });
+  }
+}
+
+}  // namespace kvern::app

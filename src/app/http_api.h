@@ -1,0 +1,89 @@
+// The HTTP side of `kvern serve`: guards, routing by api/registry, and for each service the way from a request to an
+// answer. One object serves all loops; what belongs to a loop (its dispatcher, its answers) is found by the exchange.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "api/dialect.h"
+#include "api/limits.h"
+#include "api/registry.h"
+#include "app/answer.h"
+#include "app/guard.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/rng.h"
+#include "base/worker_pool.h"
+#include "net/http_server.h"
+#include "pipeline/dispatcher.h"
+#include "pipeline/model.h"
+
+namespace kvern::app {
+
+struct HttpApiParts {
+  const Clock& clock;
+  Log& log;
+  Metrics& metrics;
+  WorkerPool& pool;
+  const pipeline::ModelSet& models;
+  api::Limits limits;
+  GuardOptions guards;
+  std::vector<net::Loop*> loops;
+};
+
+class HttpApi final : public net::Handler {
+ public:
+  explicit HttpApi(HttpApiParts parts);
+  ~HttpApi() override;
+
+  std::optional<net::Response> admit(const net::RequestHead& head) override;
+  void serve(net::Request request, std::shared_ptr<net::Exchange> exchange) override;
+  net::Response refuse(int status, std::string_view reason) override;
+
+  /// New requests get 503 from here on; those under way go on. Thread-safe.
+  void drain() { draining_.store(true); }
+  /// Requests under way on all loops. Thread-safe.
+  std::size_t active() const { return active_.load(); }
+  /// Ends what is under way with a failure (an event in a stream). Thread-safe; takes a turn of each loop.
+  void fail_all();
+
+ private:
+  /// What belongs to one loop; used only there.
+  struct Lane;
+  struct Context {
+    net::Request request;
+    std::shared_ptr<net::Exchange> exchange;
+    RequestId id;
+    std::string_view rest;  // what the "*" of the route stood for
+    Lane& lane;
+  };
+
+  Lane& lane_of(net::Exchange& exchange);
+  RequestId mint();
+  void reply(Context& context, api::Reply reply);
+  void reply_error(Context& context, const Error& error);
+  void serve_generation(Context& context, const api::Dialect& dialect);
+  void serve_models(Context& context);
+  void serve_tokenize(Context& context);
+  void serve_detokenize(Context& context);
+  bool ready() const;
+  Error unknown_model(std::string_view name) const;
+  void count(int status);
+
+  const HttpApiParts parts_;
+  const std::unique_ptr<const api::Dialect> chat_;
+  const std::unique_ptr<const api::Dialect> completions_;
+  const std::chrono::seconds created_;
+  std::unique_ptr<pipeline::PipelineMetrics> pipeline_metrics_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::unordered_map<const net::Loop*, Lane*> lane_by_loop_;
+  std::atomic<bool> draining_{false};
+  std::atomic<std::size_t> active_{0};
+  std::atomic<std::uint64_t> id_counter_;
+};
+
+}  // namespace kvern::app

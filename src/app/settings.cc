@@ -1,0 +1,312 @@
+#include "app/settings.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <charconv>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "base/text.h"
+
+namespace kvern::app {
+namespace {
+
+constexpr std::size_t kFileBytesMax = 1U << 20U;
+
+template <typename T>
+Result<T> parse_number(std::string_view text, std::uint64_t min, std::uint64_t max) {
+  std::uint64_t number = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (fault != std::errc{} || end != text.data() + text.size() || number < min || number > max) {
+    return fail(ErrorCode::kInvalidRequest, fmt::format("needs a whole number from {} to {}", min, max));
+  }
+  return static_cast<T>(number);
+}
+
+template <typename T>
+Setting number(std::string_view key, std::string_view help, T Settings::* member, std::uint64_t min = 0,
+               std::uint64_t max = std::numeric_limits<T>::max()) {
+  return {key, help, "N",
+          [member, min, max](Settings& settings, std::string_view text) -> Result<void> {
+            auto parsed = parse_number<T>(text, min, max);
+            if (!parsed) return parsed.error();
+            settings.*member = *parsed;
+            return {};
+          },
+          [member](const Settings& settings) { return fmt::format("{}", settings.*member); }};
+}
+
+Setting text(std::string_view key, std::string_view help, std::string_view value_name, std::string Settings::* member) {
+  return {key, help, value_name,
+          [member](Settings& settings, std::string_view value) -> Result<void> {
+            settings.*member = std::string(value);
+            return {};
+          },
+          [member](const Settings& settings) { return settings.*member; }};
+}
+
+Result<void> set_engine(Settings& settings, std::string_view value) {
+  if (value != "embedded" && !(value.starts_with("scripted:") && value.size() > 9)) {
+    return fail(ErrorCode::kInvalidRequest, "is `embedded` or `scripted:FILE`");
+  }
+  settings.engine = std::string(value);
+  return {};
+}
+
+Result<void> set_switch(bool& target, std::string_view value) {
+  if (value != "true" && value != "false") return fail(ErrorCode::kInvalidRequest, "is `true` or `false`");
+  target = value == "true";
+  return {};
+}
+
+Result<void> set_log_level(Settings& settings, std::string_view value) {
+  auto level = parse_log_level(value);
+  if (!level) return fail(ErrorCode::kInvalidRequest, "is one of debug, info, warn, error, off");
+  settings.log_level = *level;
+  return {};
+}
+
+const char* log_level_name(LogLevel level) {
+  static constexpr const char* kNames[] = {"debug", "info", "warn", "error", "off"};
+  return kNames[static_cast<std::size_t>(level)];
+}
+
+Result<void> set_drain(Settings& settings, std::string_view value) {
+  auto duration = parse_duration(value);
+  if (!duration) return duration.error();
+  settings.drain_deadline = *duration;
+  return {};
+}
+
+std::vector<Setting> make_table() {
+  std::vector<Setting> table;
+  table.push_back(
+      text("host", "Address to listen on; beyond loopback it needs --insecure", "ADDRESS", &Settings::host));
+  table.push_back(number("port", "Port to listen on; 0 picks a free one", &Settings::port));
+  table.push_back(
+      text("model", "GGUF file to serve (default: the one scripts/setup fetched)", "PATH", &Settings::model));
+  table.push_back({"engine", "embedded, or scripted:FILE for answers from a script", "KIND", set_engine,
+                   [](const Settings& settings) { return settings.engine; }});
+  table.push_back(
+      text("name", "Model id that clients use (default: the file's name without .gguf)", "ID", &Settings::name));
+  table.push_back({"alias", "A further name or glob for the model, such as 'gpt-*'; may be repeated", "GLOB",
+                   [](Settings& settings, std::string_view value) -> Result<void> {
+                     settings.aliases.emplace_back(value);
+                     return {};
+                   },
+                   nullptr});
+  table.push_back(number("ctx", "Longest request in tokens, answer included (default: the trained length)",
+                         &Settings::ctx, 0, 16U << 20U));
+  table.push_back(number("kv_cache_tokens",
+                         "Tokens the KV cache holds for all requests (default: 4 x ctx, at most half of free memory)",
+                         &Settings::kv_cache_tokens, 0, 64U << 20U));
+  table.push_back(number("gpu_layers", "Layers to keep on a GPU, where the engine was built with one",
+                         &Settings::gpu_layers, 0, 10'000));
+  table.push_back(number("threads", "Threads of the engine (default: all cores)", &Settings::threads, 0, 1024));
+  table.push_back(number("loops", "Event loops (default: one per core)", &Settings::loops, 0, 256));
+  table.push_back(number("waiting_max", "Requests that may wait for the engine; one more gets 429",
+                         &Settings::waiting_max, 1, 1'000'000));
+  table.push_back({"insecure", "Allow a listen beyond loopback without keys", "",
+                   [](Settings& settings, std::string_view value) { return set_switch(settings.insecure, value); },
+                   [](const Settings& settings) { return std::string(settings.insecure ? "true" : "false"); }});
+  table.push_back({"log_level", "debug, info, warn, error or off", "LEVEL", set_log_level,
+                   [](const Settings& settings) { return std::string(log_level_name(settings.log_level)); }});
+  table.push_back({"drain_deadline", "How long running answers may take to finish after SIGTERM", "DURATION", set_drain,
+                   [](const Settings& settings) { return fmt::format("{}ms", settings.drain_deadline.count()); }});
+  return table;
+}
+
+/// Where in a config file something is wrong.
+class Reader {
+ public:
+  Reader(Settings& settings, std::string name) : settings_(settings), name_(std::move(name)) {}
+
+  Result<void> read(const YAML::Node& root) {
+    if (root.IsNull()) return {};
+    if (!root.IsMap()) return fault(root, "a config file is a map of keys to values");
+    for (const auto& entry : root) {
+      if (auto read = read_entry(entry.first, entry.second); !read) return read;
+    }
+    return {};
+  }
+
+ private:
+  Error fault(const YAML::Node& at, const std::string& what) const {
+    return fail(ErrorCode::kInvalidRequest, fmt::format("{} line {}: {}", name_, at.Mark().line + 1, what));
+  }
+
+  Error unknown(const YAML::Node& key, const std::vector<std::string>& known, std::string_view where) const {
+    const auto guess = nearest(key.Scalar(), known);
+    return fault(key, fmt::format("unknown key `{}`{}{}", key.Scalar(), where,
+                                  guess ? fmt::format("; did you mean `{}`?", *guess)
+                                        : fmt::format("; known are {}", join(known, ", "))));
+  }
+
+  Result<void> read_entry(const YAML::Node& key, const YAML::Node& value) {
+    if (!key.IsScalar()) return fault(key, "a key is a word");
+    const std::string& word = key.Scalar();
+    if (word == "allowed_hosts") return read_list(word, value, settings_.allowed_hosts);
+    if (word == "allowed_origins") return read_list(word, value, settings_.allowed_origins);
+    if (word == "alias" && value.IsSequence()) return read_list(word, value, settings_.aliases);
+    if (word == "models") return read_models(value);
+    if (word == "limits") return read_limits(value);
+    std::vector<std::string> known{"allowed_hosts", "allowed_origins", "models", "limits"};
+    for (const auto& setting : setting_table()) {
+      if (setting.key == word) {
+        if (!value.IsScalar()) return fault(value, fmt::format("`{}` has one value", word));
+        if (auto set = setting.set(settings_, value.Scalar()); !set) {
+          return fault(value, fmt::format("`{}` {}", word, set.error().message));
+        }
+        return {};
+      }
+      known.emplace_back(setting.key);
+    }
+    return unknown(key, known, "");
+  }
+
+  Result<void> read_list(const std::string& word, const YAML::Node& value, std::vector<std::string>& into) {
+    if (!value.IsSequence()) return fault(value, fmt::format("`{}` is a list", word));
+    for (const auto& item : value) {
+      if (!item.IsScalar()) return fault(item, fmt::format("`{}` is a list of words", word));
+      into.push_back(item.Scalar());
+    }
+    return {};
+  }
+
+  Result<void> read_models(const YAML::Node& value) {
+    if (!value.IsSequence()) return fault(value, "`models` is a list of {name, aliases}");
+    for (const auto& item : value) {
+      if (!item.IsMap()) return fault(item, "`models` is a list of {name, aliases}");
+      ModelNames names;
+      for (const auto& entry : item) {
+        const std::string& word = entry.first.Scalar();
+        if (word == "name" && entry.second.IsScalar()) {
+          names.name = entry.second.Scalar();
+        } else if (word == "aliases") {
+          if (auto read = read_list("aliases", entry.second, names.aliases); !read) return read;
+        } else {
+          return unknown(entry.first, {"name", "aliases"}, " in `models`");
+        }
+      }
+      if (names.name.empty()) return fault(item, "an entry of `models` needs a name");
+      settings_.models.push_back(std::move(names));
+    }
+    return {};
+  }
+
+  Result<void> read_limits(const YAML::Node& value) {
+    if (!value.IsMap()) return fault(value, "`limits` is a map of limits to numbers");
+    for (const auto& entry : value) {
+      const std::string& word = entry.first.Scalar();
+      const auto parsed = entry.second.IsScalar()
+                              ? parse_number<std::uint64_t>(entry.second.Scalar(), 1, 1ULL << 40U)
+                              : Result<std::uint64_t>(fail(ErrorCode::kInvalidRequest, "needs a whole number"));
+      if (!parsed) return fault(entry.second, fmt::format("`{}` {}", word, parsed.error().message));
+      if (auto set = settings_.limits.set(word, *parsed); !set) return fault(entry.first, set.error().message);
+    }
+    return {};
+  }
+
+  Settings& settings_;
+  const std::string name_;
+};
+
+}  // namespace
+
+std::string Setting::flag() const {
+  std::string name = "--" + std::string(key);
+  for (char& c : name) c = c == '_' ? '-' : c;
+  return name;
+}
+
+std::string Setting::variable() const {
+  std::string name = "KVERN_";
+  for (const char c : key) name += static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  return name;
+}
+
+std::span<const Setting> setting_table() {
+  static const std::vector<Setting> kTable = make_table();
+  return kTable;
+}
+
+Result<void> apply_yaml(Settings& settings, const std::string& text, const std::string& name) {
+  try {
+    return Reader(settings, name).read(YAML::Load(text));
+  } catch (const YAML::Exception& exception) {
+    return fail(ErrorCode::kInvalidRequest,
+                fmt::format("{} line {}: {}", name, exception.mark.line + 1, exception.msg));
+  }
+}
+
+Result<void> apply_file(Settings& settings, const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return fail(ErrorCode::kNotFound, fmt::format("cannot read the config file {}", path));
+  std::string content(kFileBytesMax + 1, '\0');
+  file.read(content.data(), static_cast<std::streamsize>(content.size()));
+  content.resize(static_cast<std::size_t>(file.gcount()));
+  if (content.size() > kFileBytesMax) {
+    return fail(ErrorCode::kTooLarge, fmt::format("the config file {} is larger than 1 MB", path));
+  }
+  return apply_yaml(settings, content, path);
+}
+
+Result<void> apply_variables(Settings& settings, const std::function<const char*(const char*)>& lookup) {
+  for (const auto& setting : setting_table()) {
+    const std::string variable = setting.variable();
+    const char* value = lookup(variable.c_str());
+    if (value == nullptr) continue;
+    if (auto set = setting.set(settings, value); !set) {
+      return fail(ErrorCode::kInvalidRequest, fmt::format("{} {}", variable, set.error().message));
+    }
+  }
+  return {};
+}
+
+std::string print_settings(const Settings& settings) {
+  YAML::Emitter out;
+  out << YAML::BeginMap;
+  for (const auto& setting : setting_table()) {
+    if (!setting.get) continue;
+    out << YAML::Key << std::string(setting.key) << YAML::Value << setting.get(settings);
+  }
+  const auto list = [&out](const char* key, const std::vector<std::string>& items) {
+    if (!items.empty()) out << YAML::Key << key << YAML::Value << items;
+  };
+  list("alias", settings.aliases);
+  list("allowed_hosts", settings.allowed_hosts);
+  list("allowed_origins", settings.allowed_origins);
+  if (!settings.models.empty()) {
+    out << YAML::Key << "models" << YAML::Value << YAML::BeginSeq;
+    for (const auto& model : settings.models) {
+      out << YAML::BeginMap << YAML::Key << "name" << YAML::Value << model.name << YAML::Key << "aliases" << YAML::Value
+          << model.aliases << YAML::EndMap;
+    }
+    out << YAML::EndSeq;
+  }
+  out << YAML::Key << "limits" << YAML::Value << YAML::BeginMap;
+  for (const auto& row : api::limit_table()) {
+    out << YAML::Key << std::string(row.key) << YAML::Value << settings.limits[row.limit];
+  }
+  out << YAML::EndMap << YAML::EndMap;
+  return std::string(out.c_str()) + "\n";
+}
+
+Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
+  std::uint64_t count = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), count);
+  const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
+  std::uint64_t scale = 0;
+  if (unit.empty() || unit == "s") scale = 1000;
+  if (unit == "ms") scale = 1;
+  if (unit == "m") scale = 60'000;
+  if (unit == "h") scale = 3'600'000;
+  if (fault != std::errc{} || scale == 0 || count > 1'000'000'000ULL / scale) {
+    return fail(ErrorCode::kInvalidRequest, "is a duration such as 30s, 500ms or 2m");
+  }
+  return std::chrono::milliseconds(count * scale);
+}
+
+}  // namespace kvern::app

@@ -1,0 +1,88 @@
+#include "base/log.h"
+
+#include <fmt/format.h>
+#include <spdlog/async.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+namespace kvern {
+namespace {
+
+constexpr std::size_t kValueBytesMax = 256;
+constexpr std::size_t kQueueLines = 8192;
+
+spdlog::level::level_enum to_spdlog(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug: return spdlog::level::debug;
+    case LogLevel::kInfo: return spdlog::level::info;
+    case LogLevel::kWarn: return spdlog::level::warn;
+    case LogLevel::kError: return spdlog::level::err;
+    case LogLevel::kOff: return spdlog::level::off;
+  }
+  return spdlog::level::info;
+}
+
+void append_value(std::string& line, std::string_view value) {
+  const bool cut = value.size() > kValueBytesMax;
+  if (cut) value = value.substr(0, kValueBytesMax);
+  const bool plain = !value.empty() && !cut && value.find_first_of(" \"=\\") == std::string_view::npos;
+  if (!plain) line += '"';
+  for (const char c : value) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F) {
+      line += '?';
+    } else {
+      if (!plain && (c == '"' || c == '\\')) line += '\\';
+      line += c;
+    }
+  }
+  if (cut) line += "…";
+  if (!plain) line += '"';
+}
+
+}  // namespace
+
+Result<LogLevel> parse_log_level(std::string_view name) {
+  if (name == "debug") return LogLevel::kDebug;
+  if (name == "info") return LogLevel::kInfo;
+  if (name == "warn") return LogLevel::kWarn;
+  if (name == "error") return LogLevel::kError;
+  if (name == "off") return LogLevel::kOff;
+  return invalid("log_level", "log_level is one of debug, info, warn, error, off");
+}
+
+LogField::LogField(std::string_view k, double v) : key(k), value(fmt::format("{:.3f}", v)) {}
+
+std::string format_log_line(std::string_view event, std::initializer_list<LogField> fields) {
+  std::string line(event);
+  for (const auto& field : fields) {
+    line += ' ';
+    line += field.key;
+    line += '=';
+    append_value(line, field.value);
+  }
+  return line;
+}
+
+struct Log::Sink {
+  std::shared_ptr<spdlog::details::thread_pool> pool;
+  std::shared_ptr<spdlog::async_logger> logger;
+};
+
+Log::Log(LogLevel level) : level_(level), sink_(std::make_unique<Sink>()) {
+  sink_->pool = std::make_shared<spdlog::details::thread_pool>(kQueueLines, 1);
+  sink_->logger = std::make_shared<spdlog::async_logger>("kvern", std::make_shared<spdlog::sinks::stderr_sink_mt>(),
+                                                         sink_->pool, spdlog::async_overflow_policy::overrun_oldest);
+  sink_->logger->set_level(to_spdlog(level));
+  sink_->logger->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v", spdlog::pattern_time_type::utc);
+}
+
+Log::~Log() = default;
+
+void Log::write(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
+  if (level < level_) return;
+  sink_->logger->log(to_spdlog(level), "{}", format_log_line(event, fields));
+}
+
+void Log::flush() { sink_->logger->flush(); }
+
+}  // namespace kvern

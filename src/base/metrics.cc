@@ -1,0 +1,26 @@
+#include "base/metrics.h"
+
+#include <prometheus/text_serializer.h>
+
+namespace kvern {
+
+prometheus::Counter& Metrics::counter(const std::string& name, const std::string& help, const Labels& labels) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry_).Add(labels);
+}
+
+prometheus::Gauge& Metrics::gauge(const std::string& name, const std::string& help, const Labels& labels) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry_).Add(labels);
+}
+
+prometheus::Histogram& Metrics::histogram(const std::string& name, const std::string& help,
+                                          const prometheus::Histogram::BucketBoundaries& buckets,
+                                          const Labels& labels) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry_).Add(labels, buckets);
+}
+
+std::string Metrics::text() const {
+  for (const auto& refresh : refresh_) refresh();
+  return prometheus::TextSerializer{}.Serialize(registry_.Collect());
+}
+
+}  // namespace kvern

@@ -1,0 +1,28 @@
+// ir::Request to GenerateRequest: render, tokenise, check against the model. Pure CPU work, from microseconds to tenths
+// of a second by the size of the prompt, so big ones run on the pool.
+#pragma once
+
+#include "base/result.h"
+#include "engine/engine.h"
+#include "ir/request.h"
+#include "pipeline/model.h"
+
+namespace kvern::pipeline {
+
+struct Prepared {
+  engine::GenerateRequest generate;
+  /// The template ended the prompt inside reasoning (`<think>`), so the answer begins there.
+  bool starts_in_reasoning = false;
+};
+
+/// Errors: kInvalidRequest (template, token ids, min_tokens), kContextLength with both numbers. `max_tokens` beyond
+/// what is left of the context is cut to it: harnesses ask for a fixed large number whatever the prompt.
+Result<Prepared> prepare(const ir::Request& request, const Model& model);
+
+/// The prompt's tokens alone; what /tokenize answers.
+Result<Tokens> prompt_tokens(const ir::Request& request, const Model& model);
+
+/// Rough size of the work in bytes, to decide where it runs. O(blocks).
+std::size_t prompt_bytes(const ir::Request& request);
+
+}  // namespace kvern::pipeline
