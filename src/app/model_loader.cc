@@ -1,0 +1,165 @@
+#include "app/model_loader.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <iterator>
+
+#ifdef KVERN_HAS_EMBEDDED
+#include "engine/embedded/embedded_engine.h"
+#endif
+#include "engine/scripted/scripted_engine.h"
+#include "prompt/gguf_check.h"
+#include "prompt/gguf_tokenizer.h"
+#include "prompt/jinja_template.h"
+
+namespace kvern::app {
+namespace {
+
+constexpr std::string_view kDefaultModel = "SmolLM2-135M-Instruct.Q4_1.gguf";
+constexpr std::string_view kScriptPrefix = "scripted:";
+constexpr std::uint32_t kScriptedContext = 262'144;
+constexpr std::size_t kScriptBytesMax = 256U << 20U;
+
+Error at_file(const std::string& path, const Error& error, std::string_view advice) {
+  return fail(error.code, fmt::format("{}: {}. {}", path, error.message, advice));
+}
+
+Result<prompt::GgufInfo> check_file(const Settings& settings, const std::string& path) {
+  std::error_code fault;
+  if (!std::filesystem::exists(path, fault)) {
+    return fail(ErrorCode::kNotFound,
+                settings.model.empty()
+                    ? fmt::format("the default model is not there ({}). Run scripts/setup to fetch it, or name a GGUF "
+                                  "file with --model PATH.",
+                                  path)
+                    : fmt::format("there is no model file {}. Check the path of --model.", path));
+  }
+  if (!std::filesystem::is_regular_file(path, fault)) {
+    return fail(ErrorCode::kInvalidRequest, fmt::format("{} is not a file. --model takes a GGUF file.", path));
+  }
+  auto info = prompt::inspect(path);
+  if (!info) {
+    return at_file(path, info.error(), "The file is damaged, cut short or no GGUF file; fetch it again.");
+  }
+  return info;
+}
+
+Result<std::string> read_script(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return fail(ErrorCode::kNotFound, fmt::format("cannot read the script {}", path));
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (text.size() > kScriptBytesMax) return fail(ErrorCode::kTooLarge, fmt::format("the script {} is too large", path));
+  return text;
+}
+
+Result<std::shared_ptr<engine::Engine>> load_scripted(const Settings& settings, engine::ModelInfo info,
+                                                      const std::shared_ptr<const prompt::Tokenizer>& tokenizer) {
+  const std::string path = settings.engine.substr(kScriptPrefix.size());
+  auto text = read_script(path);
+  if (!text) return text.error();
+  auto lines = engine::parse_script(*text);
+  if (!lines) return fail(lines.error().code, fmt::format("{}: {}", path, lines.error().message));
+  engine::ScriptedOptions options;
+  options.model = std::move(info);
+  options.encode = [tokenizer](std::string_view line) { return tokenizer->encode_text(line, false); };
+  return std::shared_ptr<engine::Engine>(engine::make_scripted_engine(std::move(options), std::move(*lines)));
+}
+
+#ifdef KVERN_HAS_EMBEDDED
+Result<std::unique_ptr<engine::EmbeddedEngine>> load_embedded(const Settings& settings, const std::string& path,
+                                                              const std::string& name, Log& log) {
+  engine::EmbeddedOptions options;
+  options.model_path = path;
+  options.name = name;
+  options.ctx = settings.ctx;
+  options.kv_cache_tokens = settings.kv_cache_tokens;
+  options.threads = settings.threads;
+  options.gpu_layers = static_cast<std::int32_t>(settings.gpu_layers);
+  options.waiting_max = settings.waiting_max;
+  options.on_log = [&log](const std::string& line) { log.error("llama.cpp", {{"message", line}}); };
+  return engine::EmbeddedEngine::load(options);
+}
+#endif
+
+/// Globs given for the model: --alias, and the entry of `models` under its name.
+std::vector<std::string> aliases_of(const Settings& settings, const std::string& name) {
+  std::vector<std::string> aliases = settings.aliases;
+  for (const auto& names : settings.models) {
+    if (names.name == name) aliases.insert(aliases.end(), names.aliases.begin(), names.aliases.end());
+  }
+  return aliases;
+}
+
+}  // namespace
+
+std::string cache_folder() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (const std::string own = variable("KVERN_CACHE"); !own.empty()) return own;
+  if (const std::string xdg = variable("XDG_CACHE_HOME"); !xdg.empty()) return xdg + "/kvern";
+  return variable("HOME") + "/.cache/kvern";
+}
+
+std::string default_model_path() { return fmt::format("{}/models/{}", cache_folder(), kDefaultModel); }
+
+Result<LoadedModel> load_model(const Settings& settings, Log& log) {
+  const std::string path = settings.model.empty() ? default_model_path() : settings.model;
+  auto info = check_file(settings, path);
+  if (!info) return info.error();
+
+  LoadedModel loaded;
+  loaded.file = path;
+  auto model = std::make_shared<pipeline::Model>();
+  model->name = settings.name.empty() ? std::filesystem::path(path).stem().string() : settings.name;
+  model->aliases = aliases_of(settings, model->name);
+
+  // Vocabulary and weights load side by side: each takes about a tenth of a second for the default model.
+  auto tokenizer_loading = std::async(std::launch::async, [&info] { return prompt::load_tokenizer(*info); });
+  const bool is_scripted = settings.engine.starts_with(kScriptPrefix);
+#ifdef KVERN_HAS_EMBEDDED
+  if (!is_scripted) {
+    auto engine = load_embedded(settings, path, model->name, log);
+    if (!engine) {
+      tokenizer_loading.wait();
+      return engine.error();
+    }
+    loaded.engine = "embedded";
+    loaded.warnings = (*engine)->warnings();
+    loaded.cache_tokens = (*engine)->reuses_blocks() ? (*engine)->stats().cells_total : 0;
+    model->engine = std::move(*engine);
+    model->context_tokens = model->engine->model().context_tokens;
+  }
+#else
+  static_cast<void>(log);
+  if (!is_scripted) {
+    tokenizer_loading.wait();
+    return fail(ErrorCode::kUnavailable, "this kvern was built without the embedded engine (KVERN_ENGINE=OFF)");
+  }
+#endif
+  auto tokenizer = tokenizer_loading.get();
+  if (!tokenizer) return at_file(path, tokenizer.error(), "Its vocabulary cannot be used.");
+  auto chat_template = prompt::load_template(*info);
+  if (!chat_template) return at_file(path, chat_template.error(), "Its chat template cannot be used.");
+  if (is_scripted) {
+    loaded.engine = "scripted";
+    model->context_tokens = settings.ctx == 0 ? kScriptedContext : settings.ctx;
+    auto engine = load_scripted(settings, {model->name, model->context_tokens, (*tokenizer)->size()}, *tokenizer);
+    if (!engine) return engine.error();
+    model->engine = std::move(*engine);
+  }
+  model->tokenizer = std::move(*tokenizer);
+  model->chat_template = std::move(*chat_template);
+  const auto& traits = model->chat_template->traits();
+  loaded.template_has_tools = traits.tools;
+  if (!traits.warning.empty()) loaded.warnings.push_back(traits.warning);
+  loaded.model = std::move(model);
+  return loaded;
+}
+
+}  // namespace kvern::app
