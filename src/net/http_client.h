@@ -11,7 +11,9 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "net/http_server.h"
+#include "net/headers.h"
+#include "net/loop.h"
+#include "net/response_reader.h"
 
 namespace kvern::net {
 
@@ -23,17 +25,12 @@ struct ClientRequest {
   Headers headers;  // host, content-length and connection are the client's
   std::string body;
   std::chrono::milliseconds connect_deadline{2'000};
-  /// From the request sent to the first byte of the head.
+  /// From the request sent (and from each part of it taken) to the first byte of the head.
   std::chrono::milliseconds first_byte_deadline{60'000};
-  /// Between reads of the body.
+  /// Between reads, once bytes have come.
   std::chrono::milliseconds between_deadline{60'000};
   std::size_t header_bytes_max = 64U << 10U;
   std::size_t body_bytes_max = 64U << 20U;
-};
-
-struct ClientHead {
-  int status = 0;
-  Headers headers;
 };
 
 /// Called on the loop the request was made on; nothing follows on_end. Exactly one on_end comes unless cancelled.
@@ -45,14 +42,16 @@ class ClientCallbacks {
   virtual void on_end(Result<void> result) = 0;
 };
 
-/// Lives on one loop; used only there.
+/// Lives on one loop; used only there, and destroyed there or when the loop has stopped. Requests under way then end
+/// without a callback. The loop outlives it.
 class Client {
  public:
   virtual ~Client() = default;
   static std::unique_ptr<Client> create(Loop& loop, std::size_t idle_connections_max = 64);
-  /// Starts a request; returns a handle for cancel.
+  /// Starts a request; returns a handle for cancel. No callback comes before it returns.
   virtual std::uint64_t send(ClientRequest request, std::shared_ptr<ClientCallbacks> callbacks) = 0;
-  /// Closes the request's connection; no callback follows.
+  /// Closes the request's connection; no callback follows. Does nothing for a request that has ended. May be called
+  /// from within the request's own callbacks.
   virtual void cancel(std::uint64_t handle) = 0;
 };
 

@@ -3,7 +3,8 @@
 //
 // Life of an exchange: head parsed -> Handler::admit (may refuse before the body is read) -> body read ->
 // Handler::serve with an Exchange, on which the handler answers now or later, whole or in pieces, on the same loop.
-// Pipelined requests are served one after the other, in order.
+// Pipelined requests are served one after the other, in order. Behind a request that is being served up to 64 KB are
+// kept; with more, the connection ends after the present answer.
 #pragma once
 
 #include <chrono>
@@ -17,23 +18,11 @@
 #include <vector>
 
 #include "base/result.h"
+#include "net/headers.h"
 #include "net/loop.h"
+#include "net/request_reader.h"
 
 namespace kvern::net {
-
-using Headers = std::vector<std::pair<std::string, std::string>>;
-
-/// The first value of a header by case-insensitive name.
-std::optional<std::string_view> find_header(const Headers& headers, std::string_view name);
-
-struct RequestHead {
-  std::string method;
-  std::string target;  // as sent
-  std::string path;    // target up to '?', percent-decoding not applied
-  std::string query;   // after '?', or empty
-  Headers headers;     // as sent, in order
-  bool has_body = false;
-};
 
 struct Request {
   RequestHead head;
@@ -57,15 +46,18 @@ class Exchange {
   virtual void respond(Response response) = 0;
   /// Begins a streamed answer (chunked on 1.1; until close on 1.0).
   virtual void start(int status, Headers headers) = 0;
-  /// Adds bytes to a streamed answer; they leave at the end of this turn, together. Never blocks. When the client takes
-  /// nothing and more than the slow-reader bound waits, the connection ends and `on_gone` is called.
+  /// Adds bytes to a streamed answer; they leave at the end of this turn, together, as one chunk. Never blocks. When
+  /// the client has fallen behind and more than the slow-reader bound waits already, the connection ends and `on_gone`
+  /// is called; a single write may be of any size.
   virtual void write(std::string_view bytes) = 0;
   /// Ends a streamed answer.
   virtual void finish() = 0;
-  /// Breaks the connection off.
+  /// Breaks the connection off, without on_gone. The same happens to an exchange that is let go of unanswered.
   virtual void abort() = 0;
   virtual bool gone() const = 0;
-  /// Called once on the loop when the client hangs up, stalls or is cut off before the answer is complete. Replaces an
+  /// Called once on the loop when the client hangs up, stalls or is cut off before the answer is complete; also by
+  /// Server::stop, and a little later when the client is gone already. Never from within a call of the exchange. A
+  /// client that shuts only its sending side counts as hung up, too, since the two look alike from here. Replaces an
   /// earlier callback; dropped with the exchange.
   virtual void on_gone(std::function<void()> callback) = 0;
 };
@@ -87,6 +79,7 @@ struct ServerOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;
   std::size_t header_bytes_max = 64U << 10U;
+  std::size_t header_fields_max = 256;
   std::size_t body_bytes_max = 32U << 20U;
   /// From a request's first byte to the end of its head.
   std::chrono::milliseconds header_deadline{10'000};
@@ -108,7 +101,8 @@ struct ServerStats {
   std::uint32_t exchanges = 0;  // requests being served
 };
 
-/// Listens on every loop given (SO_REUSEPORT). Thread-safe unless said otherwise.
+/// Listens on one socket and spreads its connections over the loops given, so that a port held by another process is an
+/// error (acceptor.h says more). Thread-safe, but for destruction.
 class Server {
  public:
   virtual ~Server() = default;
@@ -117,7 +111,8 @@ class Server {
   virtual std::uint16_t port() const = 0;
   /// Stops accepting and closes idle connections; answers under way go on, and each connection closes after its answer.
   virtual void drain() = 0;
-  /// Ends every connection. After it returns no handler is called.
+  /// Ends every connection; exchanges under way are told (on_gone) before it returns. After it no handler is called.
+  /// May be called on one of its loops, or after they stopped (exchanges are then told on the calling thread).
   virtual void stop() = 0;
   virtual ServerStats stats() const = 0;
 };

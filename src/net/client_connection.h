@@ -1,0 +1,82 @@
+// One connection to a worker: connects, carries one exchange at a time, rests in the pool between. Lives on the
+// client's loop.
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "net/http_client.h"
+
+namespace kvern::net {
+
+/// What a connection reports to the client that owns it. Called on the loop; a connection reports nothing after it was
+/// closed.
+class ClientConnectionOwner {
+ public:
+  virtual ~ClientConnectionOwner() = default;
+  /// The answer is complete; `reusable` when nothing of it, nor anything else, can still come.
+  virtual void on_complete(std::uint64_t handle, bool reusable) = 0;
+  /// The exchange failed; `untouched` when no byte of an answer had come. The connection is closed.
+  virtual void on_failure(std::uint64_t handle, Error error, bool untouched) = 0;
+  /// A resting connection was closed by its worker, or spoke unasked.
+  virtual void on_rest_ended(std::uint64_t id) = 0;
+  virtual ClientCallbacks* callbacks(std::uint64_t handle) = 0;
+  virtual std::string& scratch() = 0;
+};
+
+class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
+ public:
+  ClientConnection(Loop& loop, ClientConnectionOwner& owner, std::uint64_t id);
+  ~ClientConnection();
+
+  std::uint64_t id() const { return id_; }
+  /// Connects and then carries the request. `request` lives until the exchange ends.
+  void connect(std::uint64_t handle, const ClientRequest& request);
+  /// Carries the next request over the connection that is there.
+  void carry(std::uint64_t handle, const ClientRequest& request);
+  /// Begins to rest; ends it (false: meanwhile something came, or it broke).
+  void rest();
+  bool wake();
+  /// Closes; nothing is reported afterwards.
+  void close();
+
+ private:
+  void connect_to(const boost::asio::ip::tcp::resolver::results_type& endpoints);
+  void begin();
+  void send_some();
+  void wait_readable();
+  void on_readable();
+  bool deliver(std::string_view bytes);
+  void complete(bool surplus);
+  void fail(ErrorCode code, const char* message);
+  void set_deadline(Duration within, const char* message);
+  void wait_timer();
+
+  Loop& loop_;
+  ClientConnectionOwner* owner_;  // null once closed
+  const std::uint64_t id_;
+  std::unique_ptr<boost::asio::ip::tcp::socket> socket_;  // null once closed
+  std::unique_ptr<boost::asio::ip::tcp::resolver> resolver_;
+  std::unique_ptr<boost::asio::steady_timer> timer_;
+
+  // The exchange under way.
+  std::uint64_t handle_ = 0;
+  const ClientRequest* request_ = nullptr;
+  std::optional<ResponseReader> reader_;
+  std::string head_;
+  std::size_t sent_ = 0;
+  bool sent_all_ = false;
+  bool answered_ = false;  // a byte has come
+
+  TimePoint deadline_ = TimePoint::max();
+  const char* deadline_message_ = "";
+  TimePoint timer_at_ = TimePoint::max();
+  bool resting_ = false;
+  bool read_armed_ = false;
+};
+
+}  // namespace kvern::net
