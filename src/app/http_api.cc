@@ -37,6 +37,7 @@ bool is_probe(api::Service service) {
 struct HttpApi::Lane {
   net::Loop* loop = nullptr;
   std::shared_ptr<pipeline::Dispatcher> dispatcher;
+  std::unordered_map<RequestId, Context> tokenizing;  // away on the pool
   std::unordered_map<RequestId, std::weak_ptr<Answer>> answers;
 };
 
@@ -237,13 +238,22 @@ void HttpApi::serve_tokenize(Context& context) {
     reply(done, {200, {}, std::move(*result)});
   };
   if (is_small) return finish(context, work());
-  const auto shared = std::make_shared<Context>(std::move(context));
-  shared->request.body = {};
-  const bool taken = parts_.pool.try_run([shared, work, finish] {
+  // An exchange never leaves its loop: the pool knows the request by its id only.
+  const RequestId id = context.id;
+  Lane& lane = context.lane;
+  context.request.body = {};
+  lane.tokenizing.emplace(id, std::move(context));
+  const bool taken = parts_.pool.try_run([&lane, id, work, finish] {
     auto result = std::make_shared<Result<std::string>>(work());
-    shared->lane.loop->post([shared, result, finish] { finish(*shared, std::move(*result)); });
+    lane.loop->post([&lane, id, result, finish] {
+      auto done = lane.tokenizing.extract(id);
+      finish(done.mapped(), std::move(*result));
+    });
   });
-  if (!taken) reply_error(*shared, fail(ErrorCode::kOverloaded, "Too many prompts wait to be tokenised."));
+  if (!taken) {
+    auto refused = lane.tokenizing.extract(id);
+    reply_error(refused.mapped(), fail(ErrorCode::kOverloaded, "Too many prompts wait to be tokenised."));
+  }
 }
 
 void HttpApi::serve_detokenize(Context& context) {
