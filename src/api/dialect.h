@@ -34,6 +34,8 @@ class Encoder {
   /// Takes the next event. Streaming: appends what it makes to `out` (complete SSE events, possibly none). Whole:
   /// collects, and appends the document to `out` at End.
   virtual void add(const ir::Event& event, std::string& out) = 0;
+  /// The name to show as `model` once it is known; before the first other call. Until then it is the client's own.
+  virtual void set_model(std::string_view name) = 0;
   /// Streaming only: bytes that keep the connection of a waiting client alive.
   virtual void keep_alive(std::string& out) = 0;
 };

@@ -84,14 +84,14 @@ int serve(const Settings& settings) {
   publish_engine(metrics, loaded->model->name, loaded->model->engine);
   const pipeline::ModelSet models({loaded->model});
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-  WorkerPool pool(cores, kPoolWaitingMax);
+  auto pool = std::make_unique<WorkerPool>(cores, kPoolWaitingMax);
   std::vector<std::unique_ptr<net::Loop>> loops;
   std::vector<net::Loop*> loop_pointers;
   for (unsigned i = 0; i < (settings.loops == 0 ? cores : settings.loops); ++i) {
     loops.push_back(net::Loop::create(clock));
     loop_pointers.push_back(loops.back().get());
   }
-  HttpApi api({clock, log, metrics, pool, models, settings.limits,
+  HttpApi api({clock, log, metrics, *pool, models, settings.limits,
                GuardOptions{loopback, settings.allowed_hosts, settings.allowed_origins}, loop_pointers});
   auto server = net::Server::listen(server_options(settings), loop_pointers, api);
   if (!server) {
@@ -123,6 +123,7 @@ int serve(const Settings& settings) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   (*server)->stop();
+  pool.reset();  // its work posts to loops and looks at the api: done before either goes
   for (auto& loop : loops) loop->stop();
   log.flush();
   return 0;

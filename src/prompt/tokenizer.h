@@ -2,6 +2,7 @@
 // wrote: a `<|im_end|>` inside a message is tokenised as the characters it is made of, so no input can forge a role.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -31,12 +32,16 @@ class Tokenizer {
   virtual Tokens encode(std::span<const Span> spans) const = 0;
   /// Plain text of data origin. `add_special` adds what the model expects around a raw prompt (BOS).
   virtual Tokens encode_text(std::string_view text, bool add_special) const = 0;
-  /// The bytes of one token; a special token gives its text only when `special` is true. Pieces may split UTF-8.
+  /// The bytes of one token; a control token gives its text only when `special` is true. Pieces may split UTF-8.
   virtual std::string piece(TokenId token, bool special) const = 0;
+  /// A token that is never made from data: control tokens, and markup such as `<tool_call>`.
   virtual bool is_special(TokenId token) const = 0;
   /// Ends an answer (EOS, end of turn...).
   virtual bool is_end(TokenId token) const = 0;
   virtual std::uint32_t size() const = 0;
+  /// Bytes of the longest piece, so that n bytes of text are at least n / this many tokens: a prompt that cannot fit is
+  /// refused before it is tokenised. 0: not known.
+  virtual std::size_t piece_bytes_max() const { return 0; }
   bool in_range(TokenId token) const { return token >= 0 && static_cast<std::uint32_t>(token) < size(); }
 };
 
