@@ -1,0 +1,15 @@
+// `messages` of a chat body to ir messages, nothing lost: parts stay apart, reasoning that a client sends back becomes
+// Thinking, calls keep their exact argument text.
+#pragma once
+
+#include <vector>
+
+#include "api/fields.h"
+#include "ir/block.h"
+
+namespace kvern::api {
+
+/// Reads the required field `messages`. Faults go to `fields.decoding()`.
+std::vector<ir::Message> decode_chat_messages(const Fields& fields);
+
+}  // namespace kvern::api

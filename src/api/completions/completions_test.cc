@@ -1,0 +1,23 @@
+#include "api/completions/completions.h"
+
+#include <gtest/gtest.h>
+
+#include "api/testing/describe.h"
+
+namespace kvern::api {
+namespace {
+
+TEST(Completions, Goldens) {
+  testing::check_goldens(*make_completions_dialect(Limits()), KVERN_ROOM_DIR "/completions/golden");
+}
+
+TEST(Completions, AMillionTokenIdsFit) {
+  std::string body = R"({"prompt":[0)";
+  for (int i = 1; i < 1'000'000; ++i) body += "," + std::to_string(i % 50'000);
+  const auto call = make_completions_dialect(Limits())->decode(body + "]}", {});
+  ASSERT_TRUE(call.ok());
+  EXPECT_EQ(std::get<Tokens>(call->request.prompt).size(), 1'000'000U);
+}
+
+}  // namespace
+}  // namespace kvern::api

@@ -1,0 +1,186 @@
+#include "api/generation_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace kvern::api {
+namespace {
+
+// Wide enough to order anything, narrow enough that a wire with the other sign can negate it and a queue can add to it.
+constexpr double kPriorityMost = 1'000'000'000;
+
+std::optional<std::int32_t> priority_of(const Fields& fields, std::string_view name) {
+  const auto value = fields.find(name);
+  if (!value) return std::nullopt;
+  if (!value->is(json::Kind::kNumber)) {
+    fields.decoding().wrong_type(fields.path(name), "a number", value->kind());
+    return std::nullopt;
+  }
+  // A wish, so clipped and not refused, whatever its size.
+  return static_cast<std::int32_t>(std::clamp(std::trunc(value->number()), -kPriorityMost, kPriorityMost));
+}
+
+void decode_stop(const Fields& fields, std::vector<std::string>& out) {
+  const auto value = fields.find("stop");
+  if (!value) return;
+  Decoding& decoding = fields.decoding();
+  const Path path = fields.path("stop");
+  const auto add = [&](json::Value item, const Path& place) {
+    if (!item.is(json::Kind::kString)) return decoding.wrong_type(place, "a string", item.kind());
+    std::string text = item.string();
+    if (text.empty()) return decoding.fail(place, "must not be empty");
+    if (decoding.within(Limit::kStopBytes, text.size(), place)) out.push_back(std::move(text));
+  };
+  if (value->is(json::Kind::kString)) return add(*value, path);
+  if (!value->is(json::Kind::kArray))
+    return decoding.wrong_type(path, "a string or an array of strings", value->kind());
+  if (!decoding.within(Limit::kStopStrings, value->size(), path)) return;
+  std::size_t index = 0;
+  for (const auto& child : value->children()) add(child.value, element_of(path, index++));
+}
+
+bool is_identifier(std::string_view name) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  return !name.empty() && name.size() <= 64 && letter(name[0]) &&
+         std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+}
+
+/// What the renderer binds itself; an option of that name would change the conversation behind kvern's back.
+constexpr std::array<std::string_view, 18> kReserved{"messages",
+                                                     "tools",
+                                                     "tool_choice",
+                                                     "documents",
+                                                     "chat_template",
+                                                     "add_generation_prompt",
+                                                     "continue_final_message",
+                                                     "bos_token",
+                                                     "eos_token",
+                                                     "pad_token",
+                                                     "unk_token",
+                                                     "tokenize",
+                                                     "return_dict",
+                                                     "strftime_now",
+                                                     "conversation",
+                                                     "raise_exception",
+                                                     "namespace",
+                                                     "range"};
+
+}  // namespace
+
+StreamOptions decode_stream_options(const Fields& fields) {
+  StreamOptions out;
+  fields.boolean("stream", out.stream);
+  if (const auto options = fields.object("stream_options")) {
+    const Path path = fields.path("stream_options");
+    if (!out.stream) fields.decoding().fail(path, "goes only with `stream`: true");
+    const Fields inner(*options, path, fields.decoding());
+    inner.boolean("include_usage", out.include_usage);
+    bool ignored = false;
+    inner.boolean("include_obfuscation", ignored);
+  }
+  return out;
+}
+
+void decode_sampling(const Fields& fields, ir::Sampling& out) {
+  fields.number("temperature", 0, 2, out.temperature);
+  fields.number("top_p", 0, 1, out.top_p, /*open=*/true);
+  fields.integer("top_k", -1, std::numeric_limits<std::int32_t>::max(), out.top_k);
+  out.top_k = std::max(out.top_k, 0);  // -1 is another common spelling of "off"
+  fields.number("min_p", 0, 1, out.min_p);
+  fields.number("presence_penalty", -2, 2, out.presence_penalty);
+  fields.number("frequency_penalty", -2, 2, out.frequency_penalty);
+  fields.number("repetition_penalty", 0, 10, out.repetition_penalty, /*open=*/true);
+  std::int64_t seed = 0;
+  if (fields.integer("seed", std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max(), seed))
+    out.seed = static_cast<std::uint64_t>(seed);
+}
+
+void decode_stopping(const Fields& fields, ir::Stopping& out) {
+  Decoding& decoding = fields.decoding();
+  const auto most = static_cast<std::int64_t>(decoding.limits()[Limit::kMaxTokens]);
+  // The newer name wins where a client sends both.
+  for (const std::string_view name : {"max_tokens", "max_completion_tokens"}) {
+    std::uint32_t tokens = 0;
+    if (fields.integer(name, 1, most, tokens)) out.max_tokens = tokens;
+  }
+  fields.integer("min_tokens", 0, static_cast<std::int64_t>(decoding.limits()[Limit::kMinTokens]), out.min_tokens);
+  if (out.max_tokens && out.min_tokens > *out.max_tokens)
+    decoding.fail(fields.path("min_tokens"),
+                  fmt::format("({}) is more than the most tokens asked for ({})", out.min_tokens, *out.max_tokens));
+  fields.boolean("ignore_eos", out.ignore_eos);
+  decode_stop(fields, out.strings);
+  if (const auto ids = fields.array("stop_token_ids"))
+    decode_token_ids(*ids, Limit::kStopTokenIds, fields.path("stop_token_ids"), decoding, out.token_ids);
+}
+
+void decode_hints(const Fields& fields, ir::Hints& out) {
+  if (const auto nvext = fields.object("nvext")) {
+    const Path path = fields.path("nvext");
+    const Fields extension(*nvext, path, fields.decoding());
+    if (const auto hints = extension.object("agent_hints")) {
+      const Path inner = extension.path("agent_hints");
+      out.priority = priority_of(Fields(*hints, inner, fields.decoding()), "priority").value_or(0);
+    }
+  }
+  if (const auto own = priority_of(fields, "priority")) out.priority = *own;
+  fields.string("cache_salt", Limit::kIdBytes, out.cache_salt);
+  fields.string("prompt_cache_key", Limit::kIdBytes, out.session);
+}
+
+void check_labels(const Fields& fields) {
+  Decoding& decoding = fields.decoding();
+  std::string ignored;
+  for (const std::string_view name : {"user", "safety_identifier", "service_tier"})
+    fields.string(name, Limit::kIdBytes, ignored);
+  const auto metadata = fields.object("metadata");
+  if (!metadata) return;
+  const Path path = fields.path("metadata");
+  if (!decoding.within(Limit::kMetadataEntries, metadata->size(), path)) return;
+  for (const auto& [key, value] : metadata->children()) {
+    if (!decoding.within(Limit::kMetadataKeyBytes, key.size(), path)) return;
+    const Path place = member_of(path, key);
+    if (!value.is(json::Kind::kString)) return decoding.wrong_type(place, "a string", value.kind());
+    if (!decoding.within(Limit::kMetadataValueBytes, value.string().size(), place)) return;
+  }
+}
+
+void decode_token_ids(json::Value array, Limit limit, const Path& path, Decoding& decoding, Tokens& out) {
+  const std::uint32_t count = array.size();
+  if (!decoding.within(limit, count, path)) return;
+  out.reserve(count);
+  std::size_t index = 0;
+  for (const auto& child : array.children()) {
+    const Path place = element_of(path, index++);
+    if (!child.value.is(json::Kind::kNumber)) return decoding.wrong_type(place, "a token id", child.value.kind());
+    const auto id = child.value.integer();
+    if (!id || *id < 0 || *id > std::numeric_limits<TokenId>::max())
+      return decoding.fail(place, "must be a token id: an integer from 0 to 2147483647");
+    out.push_back(static_cast<TokenId>(*id));
+  }
+}
+
+void decode_template_options(const Fields& fields, std::map<std::string, std::string>& out) {
+  Decoding& decoding = fields.decoding();
+  if (fields.has("chat_template"))
+    decoding.fail(fields.path("chat_template"), "is never taken from a request; the model's own is used");
+  const auto options = fields.object("chat_template_kwargs");
+  if (!options) return;
+  const Path path = fields.path("chat_template_kwargs");
+  if (!decoding.within(Limit::kTemplateOptions, options->size(), path)) return;
+  for (const auto& [key, value] : options->children()) {
+    const std::string name = shown(key);
+    const Path place = member_of(path, name);
+    if (!is_identifier(key)) return decoding.fail(place, "is no name of an option");
+    if (std::find(kReserved.begin(), kReserved.end(), key) != kReserved.end())
+      return decoding.fail(place, "is not for a request to set");
+    if (value.is(json::Kind::kArray) || value.is(json::Kind::kObject))
+      return decoding.wrong_type(place, "a string, a number, a boolean or null", value.kind());
+    if (!decoding.within(Limit::kTemplateOptionBytes, value.raw().size(), place)) return;
+    out.emplace(key, value.raw());
+  }
+}
+
+}  // namespace kvern::api

@@ -1,0 +1,25 @@
+// The fields that OpenAI's two generating endpoints share: sampling, stopping, hints, and what neither serves yet.
+#pragma once
+
+#include "api/fields.h"
+#include "ir/request.h"
+
+namespace kvern::api {
+
+/// Top-level fields of a body into `request` and `stream`, `include_usage`. Faults go to `fields.decoding()`.
+struct StreamOptions {
+  bool stream = false;
+  bool include_usage = false;
+};
+StreamOptions decode_stream_options(const Fields& fields);
+void decode_sampling(const Fields& fields, ir::Sampling& out);
+void decode_stopping(const Fields& fields, ir::Stopping& out);
+void decode_hints(const Fields& fields, ir::Hints& out);
+/// `metadata` and `user`: typed and bounded, then left alone.
+void check_labels(const Fields& fields);
+/// Token ids of 0 .. 2^31-1; the vocabulary is checked where it is known.
+void decode_token_ids(json::Value array, Limit limit, const Path& path, Decoding& decoding, Tokens& out);
+/// `chat_template_kwargs`: scalars whose names are no part of rendering itself. A `chat_template` is always refused.
+void decode_template_options(const Fields& fields, std::map<std::string, std::string>& out);
+
+}  // namespace kvern::api

@@ -1,0 +1,55 @@
+#include "api/models/models.h"
+
+#include <fmt/format.h>
+
+#include "api/fields.h"
+#include "api/json_writer.h"
+
+namespace kvern::api {
+namespace {
+
+void write(const ModelEntry& model, json::Writer& writer) {
+  writer.begin_object().member("id", model.name).member("object", "model").member("created", model.created);
+  writer.member("owned_by", "kvern");
+  if (model.max_model_len > 0) writer.member("max_model_len", model.max_model_len);
+  writer.end_object();
+}
+
+constexpr std::size_t kNamesShown = 20;
+
+}  // namespace
+
+std::string render_model_list(std::span<const ModelEntry> models) {
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object().member("object", "list").key("data").begin_array();
+  for (const ModelEntry& model : models) write(model, writer);
+  writer.end_array().end_object();
+  return out;
+}
+
+Result<std::string> render_model(std::span<const ModelEntry> models, std::string_view name) {
+  for (const ModelEntry& model : models) {
+    if (model.name != name) continue;
+    std::string out;
+    json::Writer writer(out);
+    write(model, writer);
+    return out;
+  }
+  return unknown_model(models, name);
+}
+
+Error unknown_model(std::span<const ModelEntry> models, std::string_view name) {
+  std::string served;
+  for (std::size_t i = 0; i < models.size() && i < kNamesShown; ++i) served += (i == 0 ? "" : ", ") + models[i].name;
+  if (models.size() > kNamesShown) served += fmt::format(" and {} more", models.size() - kNamesShown);
+  const std::string asked = shown(name);
+  std::string message =
+      fmt::format("The model `{}` is not served here. Served: {}.", asked, served.empty() ? "none" : served);
+  if (!models.empty())
+    message += fmt::format(" To accept this name, add to the config: models: [{{name: \"{}\", aliases: [\"{}\"]}}]",
+                           models[0].name, asked);
+  return {ErrorCode::kNotFound, std::move(message), "model", "model_not_found", {}};
+}
+
+}  // namespace kvern::api

@@ -1,0 +1,53 @@
+// Every route of kvern serve, as one array: what answers it, who may call it, whether it takes a body. The app routes
+// by it, and a test walks it to prove that no route stands unguarded.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace kvern::api {
+
+enum class Service : std::uint8_t {
+  kChat,
+  kCompletions,
+  kModels,
+  kModel,
+  kTokenize,
+  kDetokenize,
+  kLive,
+  kReady,
+  kHealth,
+  kMetrics,
+  kRoot,
+};
+
+/// Who may call: anyone, a key of a tenant, a key of an administrator.
+enum class Guard : std::uint8_t { kOpen, kTenant, kAdmin };
+
+struct Endpoint {
+  std::string_view method;
+  std::string_view path;  // exact; one that ends in "/*" matches what follows, slashes included
+  Service service;
+  Guard guard;
+  bool has_body;
+};
+
+std::span<const Endpoint> endpoints() noexcept;
+
+/// An endpoint that matched, and the text its "*" stood for.
+struct Route {
+  const Endpoint* endpoint;
+  std::string_view rest;
+};
+
+/// Finds the endpoint of a request; HEAD is served where GET is. An unknown path is kNotFound listing the endpoints; a
+/// wrong method is kMethodNotAllowed, with the methods for `allow` from allowed_methods().
+Result<Route> find_route(std::string_view method, std::string_view path);
+/// For the Allow header: "GET, HEAD". Empty where the path is unknown.
+std::string allowed_methods(std::string_view path);
+
+}  // namespace kvern::api

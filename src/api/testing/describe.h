@@ -1,0 +1,183 @@
+// For tests: an ir request as lines of text, events from JSON, goldens on disk.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "api/dialect.h"
+#include "api/json_writer.h"
+
+namespace kvern::api::testing {
+
+inline std::string in_quotes(std::string_view text) {
+  std::string out;
+  json::append_quoted(out, text);
+  return out;
+}
+
+inline void describe(const ir::Content& content, std::ostream& out) {
+  if (const auto* text = std::get_if<ir::Text>(&content)) {
+    out << "  text " << in_quotes(text->text) << "\n";
+  } else if (const auto* thinking = std::get_if<ir::Thinking>(&content)) {
+    out << "  thinking " << in_quotes(thinking->text) << "\n";
+  } else if (const auto* call = std::get_if<ir::ToolCall>(&content)) {
+    out << "  call " << call->id << " " << call->name << " " << in_quotes(call->arguments) << "\n";
+  } else {
+    const auto& result = std::get<ir::ToolResult>(content);
+    out << "  result of " << result.call_id;
+    if (!result.name.empty()) out << " by " << result.name;
+    for (const ir::Text& part : result.parts) out << " " << in_quotes(part.text);
+    out << "\n";
+  }
+}
+
+/// One line a fact; what has its default is left out.
+inline std::string describe(const ir::Request& request, bool stream) {
+  std::ostringstream out;
+  out << "model " << in_quotes(request.model) << (stream ? " streamed\n" : "\n");
+  if (const auto* messages = std::get_if<std::vector<ir::Message>>(&request.prompt)) {
+    for (const ir::Message& message : *messages) {
+      out << to_string(message.role) << (message.name.empty() ? "" : " " + message.name) << "\n";
+      for (const ir::Block& block : message.blocks) describe(block.content, out);
+    }
+  } else if (const auto* text = std::get_if<std::string>(&request.prompt)) {
+    out << "prompt " << in_quotes(*text) << "\n";
+  } else {
+    out << "prompt";
+    for (const TokenId token : std::get<Tokens>(request.prompt)) out << " " << token;
+    out << "\n";
+  }
+  for (const ir::Tool& tool : request.tools) {
+    out << "tool " << tool.name << (tool.strict ? " strict " : " ") << in_quotes(tool.description) << " "
+        << tool.parameters << "\n";
+  }
+  if (request.tool_choice.kind != ir::ToolChoice::Kind::kAuto)
+    out << "tool_choice " << static_cast<int>(request.tool_choice.kind) << "\n";
+  const ir::Sampling sampling;
+  const auto number = [&](const char* name, double value, double usual) {
+    if (value != usual) out << name << " " << value << "\n";
+  };
+  number("temperature", request.sampling.temperature, sampling.temperature);
+  number("top_p", request.sampling.top_p, sampling.top_p);
+  number("top_k", request.sampling.top_k, sampling.top_k);
+  number("min_p", request.sampling.min_p, sampling.min_p);
+  number("presence_penalty", request.sampling.presence_penalty, 0);
+  number("frequency_penalty", request.sampling.frequency_penalty, 0);
+  number("repetition_penalty", request.sampling.repetition_penalty, 1);
+  if (request.sampling.seed) out << "seed " << *request.sampling.seed << "\n";
+  if (request.stopping.max_tokens) out << "max_tokens " << *request.stopping.max_tokens << "\n";
+  number("min_tokens", request.stopping.min_tokens, 0);
+  for (const std::string& text : request.stopping.strings) out << "stop " << in_quotes(text) << "\n";
+  for (const TokenId token : request.stopping.token_ids) out << "stop token " << token << "\n";
+  if (request.stopping.ignore_eos) out << "ignore_eos\n";
+  number("priority", request.hints.priority, 0);
+  if (!request.hints.session.empty()) out << "session " << request.hints.session << "\n";
+  if (!request.hints.cache_salt.empty()) out << "cache_salt " << request.hints.cache_salt << "\n";
+  for (const auto& [name, value] : request.template_options) out << "option " << name << " = " << value << "\n";
+  return out.str();
+}
+
+inline std::uint32_t count_of(const boost::json::object& from, const char* key) {
+  return from.contains(key) ? boost::json::value_to<std::uint32_t>(from.at(key)) : 0;
+}
+
+inline ir::Usage usage_of(const boost::json::object& from) {
+  ir::Usage usage;
+  usage.prompt_tokens = count_of(from, "prompt");
+  if (from.contains("cached")) usage.cached_tokens = count_of(from, "cached");
+  usage.completion_tokens = count_of(from, "completion");
+  usage.reasoning_tokens = count_of(from, "reasoning");
+  return usage;
+}
+
+/// Plays events written as JSON: "start", "keep_alive", {"text": piece...}, {"thinking": ...}, {"call": [id, name,
+/// piece...]}, {"end": reason, usage...}, {"failure": code number, "message"}.
+inline std::string play(const boost::json::array& events, Encoder& encoder) {
+  std::string out;
+  std::uint32_t index = 0;
+  const auto block = [&](ir::BlockKind kind, const boost::json::array& pieces, std::size_t first) {
+    ir::BlockStart start{index, kind, {}, {}};
+    if (first == 2) {
+      start.call_id = boost::json::value_to<std::string>(pieces[0]);
+      start.name = boost::json::value_to<std::string>(pieces[1]);
+    }
+    encoder.add(start, out);
+    for (std::size_t i = first; i < pieces.size(); ++i)
+      encoder.add(ir::BlockDelta{index, boost::json::value_to<std::string>(pieces[i])}, out);
+    encoder.add(ir::BlockStop{index++}, out);
+  };
+  for (const auto& event : events) {
+    if (event.is_string()) {
+      if (event.as_string() == "keep_alive") {
+        encoder.keep_alive(out);
+      } else {
+        encoder.add(ir::Start{}, out);
+      }
+      continue;
+    }
+    const auto& object = event.as_object();
+    if (object.contains("text")) block(ir::BlockKind::kText, object.at("text").as_array(), 0);
+    if (object.contains("thinking")) block(ir::BlockKind::kThinking, object.at("thinking").as_array(), 0);
+    if (object.contains("call")) block(ir::BlockKind::kToolCall, object.at("call").as_array(), 2);
+    if (object.contains("end")) {
+      ir::End end;
+      const auto reason = boost::json::value_to<std::string>(object.at("end"));
+      for (const auto known : {ir::FinishReason::kStopString, ir::FinishReason::kLength, ir::FinishReason::kToolCalls})
+        if (reason == to_string(known)) end.reason = known;
+      if (end.reason == ir::FinishReason::kStopString) end.stop_string = "x";
+      end.usage = usage_of(object);
+      encoder.add(end, out);
+    }
+    if (object.contains("failure")) {
+      encoder.add(ir::Failure{fail(static_cast<ErrorCode>(object.at("failure").as_int64()),
+                                   boost::json::value_to<std::string>(object.at("message")))},
+                  out);
+    }
+  }
+  return out;
+}
+
+inline std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Every golden of a folder: NAME.json holds {"body", "events"}, NAME.golden the decoded request and the answer's
+/// bytes. With KVERN_GOLDEN=update in the environment the goldens are rewritten, for review as a diff.
+inline void check_goldens(const Dialect& dialect, const std::filesystem::path& folder) {
+  const char* mode = std::getenv("KVERN_GOLDEN");
+  const bool update = mode != nullptr && std::string_view(mode) == "update";
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".json") continue;
+    ++count;
+    SCOPED_TRACE(entry.path().filename().string());
+    const boost::json::object input = boost::json::parse(read_file(entry.path())).as_object();
+    const std::string body = boost::json::serialize(input.at("body"));
+    auto call = dialect.decode(body, {RequestId{0xC0FFEE}, std::chrono::seconds(1'700'000'000)});
+    std::string got;
+    if (call) {
+      call->encoder->set_model("served");
+      got = "# request\n" + describe(call->request, call->stream) + "# answer\n" +
+            play(input.at("events").as_array(), *call->encoder) + "\n";
+    } else {
+      got = "# error\n" + dialect.error(call.error(), {}).body + "\n";
+    }
+    const auto path = std::filesystem::path(entry.path()).replace_extension(".golden");
+    if (update) {
+      std::ofstream(path, std::ios::binary) << got;
+    } else {
+      EXPECT_EQ(got, read_file(path));
+    }
+  }
+  EXPECT_GT(count, 0U);
+}
+
+}  // namespace kvern::api::testing
