@@ -25,6 +25,10 @@ if(KVERN_SANITIZE)
   add_link_options(-fsanitize=${KVERN_SANITIZE})
 endif()
 
+if(KVERN_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)  # coverage of the rooms, not of the fuzz file alone
+endif()
+
 find_program(KVERN_MOLD mold)
 if(KVERN_MOLD)
   add_link_options(-fuse-ld=mold)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace kvern::pipeline {
 namespace {
@@ -13,11 +14,38 @@ struct Encoded {
   bool starts_in_reasoning = false;
 };
 
+const char* prompt_field(const ir::Request& request) {
+  return std::holds_alternative<std::vector<ir::Message>>(request.prompt) ? "messages" : "prompt";
+}
+
+Error too_long(const ir::Request& request, const Model& model, std::size_t tokens, bool at_least) {
+  Error error = fail(ErrorCode::kContextLength,
+                     fmt::format("This model's maximum context length is {} tokens, and the prompt has {}{} tokens: "
+                                 "nothing is left for an answer. Shorten the prompt, or serve with a larger --ctx.",
+                                 model.context_tokens, at_least ? "at least " : "", tokens));
+  error.param = prompt_field(request);
+  return error;
+}
+
+/// Text that cannot fit whatever its tokens is refused by its length: tokenising tens of megabytes takes seconds.
+std::optional<Error> check_text(const ir::Request& request, const Model& model, std::size_t bytes) {
+  const std::size_t piece = model.tokenizer->piece_bytes_max();
+  if (piece == 0 || bytes / piece < model.context_tokens) return std::nullopt;
+  return too_long(request, model, bytes / piece, true);
+}
+
+/// Blocks are shared inside a tenant, and a client's salt splits that further. Length-prefixed, so no two pairs meet.
+std::string cache_namespace(const ir::Request& request) {
+  if (request.tenant == "default" && request.hints.cache_salt.empty()) return {};
+  return fmt::format("{}:{}{}", request.tenant.size(), request.tenant, request.hints.cache_salt);
+}
+
 Result<Encoded> encode_chat(const ir::Request& request, const Model& model) {
   auto spans = model.chat_template->render(request);
   if (!spans) return std::move(spans).error();
   Encoded encoded;
   for (const auto& span : *spans) encoded.text += span.text;
+  if (auto error = check_text(request, model, encoded.text.size())) return std::move(*error);
   if (!spans->empty() && spans->back().origin == prompt::Origin::kTemplate) {
     std::string_view tail = spans->back().text;
     const std::size_t end = tail.find_last_not_of(" \t\r\n");
@@ -32,6 +60,7 @@ Result<Encoded> encode(const ir::Request& request, const Model& model) {
   if (std::holds_alternative<std::vector<ir::Message>>(request.prompt)) return encode_chat(request, model);
   Encoded encoded;
   if (const auto* text = std::get_if<std::string>(&request.prompt)) {
+    if (auto error = check_text(request, model, text->size())) return std::move(*error);
     encoded.text = *text;
     encoded.tokens = model.tokenizer->encode_text(*text, true);
     return encoded;
@@ -60,14 +89,7 @@ Result<Prepared> prepare(const ir::Request& request, const Model& model) {
   if (!encoded) return std::move(encoded).error();
   const std::size_t prompt = encoded->tokens.size();
   if (prompt == 0) return invalid("prompt", "the prompt is empty: at least one token is needed");
-  if (prompt >= model.context_tokens) {
-    Error error = fail(ErrorCode::kContextLength,
-                       fmt::format("This model's maximum context length is {} tokens, and the prompt has {} tokens: "
-                                   "nothing is left for an answer. Shorten the prompt, or serve with a larger --ctx.",
-                                   model.context_tokens, prompt));
-    error.param = std::holds_alternative<std::vector<ir::Message>>(request.prompt) ? "messages" : "prompt";
-    return error;
-  }
+  if (prompt >= model.context_tokens) return too_long(request, model, prompt, false);
   const auto left = static_cast<std::uint32_t>(model.context_tokens - prompt);
   const std::uint32_t max_tokens = std::min(request.stopping.max_tokens.value_or(left), left);
   if (request.stopping.min_tokens > max_tokens) {
@@ -92,6 +114,7 @@ Result<Prepared> prepare(const ir::Request& request, const Model& model) {
   generate.ignore_eos = request.stopping.ignore_eos;
   generate.sampling = request.sampling;
   generate.priority = request.hints.priority;
+  generate.cache_namespace = cache_namespace(request);
   return prepared;
 }
 

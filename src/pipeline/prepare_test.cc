@@ -48,6 +48,26 @@ TEST(Prepare, TooLongNamesBothNumbers) {
   EXPECT_EQ(prepared.error().param, "messages");
 }
 
+TEST(Prepare, HopelessTextIsRefusedByItsLength) {
+  const auto prepared = prepare(chat(std::string(2000, 'x')), model(100));
+  EXPECT_THAT(prepared.error().message, HasSubstr("at least 252 tokens"));
+}
+
+TEST(Prepare, TenantsAndSaltsShareNoBlocks) {
+  const auto name = [](std::string tenant, std::string salt) {
+    auto request = chat("hi");
+    request.tenant = std::move(tenant);
+    request.hints.cache_salt = std::move(salt);
+    return prepare(request, model(100))->generate.cache_namespace;
+  };
+  EXPECT_EQ(name("default", ""), "");
+  EXPECT_NE(name("a", ""), "");
+  EXPECT_NE(name("a", ""), name("b", ""));
+  EXPECT_NE(name("a", "x"), name("a", ""));
+  EXPECT_NE(name("a", "bc"), name("ab", "c"));
+  EXPECT_NE(name("default", "x"), name("default", ""));
+}
+
 TEST(Prepare, MinTokensMustFit) {
   auto request = chat("hi");
   request.stopping.min_tokens = 1'000'000'000;

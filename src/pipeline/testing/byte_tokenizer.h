@@ -32,6 +32,7 @@ class ByteTokenizer final : public prompt::Tokenizer {
   bool is_special(TokenId token) const override { return token == kEndToken; }
   bool is_end(TokenId token) const override { return token == kEndToken; }
   std::uint32_t size() const override { return 257; }
+  std::size_t piece_bytes_max() const override { return 8; }  // a bound, not the exact length
 };
 
 class PlainTemplate final : public prompt::ChatTemplate {
