@@ -1,0 +1,344 @@
+"""The cases of cases/abuse.jsonl: requests that did harm to servers of this kind elsewhere, each with its source.
+
+A case is either an HTTP request (`method`, `path`, `headers`, `body` or `body_gen`, a Python expression) or `tcp`, steps
+on one connection: ["send", text], ["gen", expression], ["drip", text, seconds between bytes, seconds in all],
+["sleep", seconds], ["read", seconds]. `variants` vary it: fields of the request, or values of $NAMES. `repeat` and
+`parallel` send it often; I is then the number. `expect`: status (0: no answer), closed, max_s; its `property` lines are
+the methods property_<id> here. Cases with `needs` and `steps` are methods of their own. After each, what the server
+holds must be back where it was, and a normal request must be answered.
+"""
+
+import concurrent.futures
+import json
+import os
+import re
+import resource
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+from harness import FULL, JSON, REPEAT_HELLO, SANITIZED, ScriptedCase, Server, figure, statuses, until
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+NOT_YET = {"/v1/responses", "/v1/messages"}  # served by later versions; 404 until then
+BIG = "a" * 100_000
+
+
+def cases():
+    with open(os.path.join(HERE, "cases", "abuse.jsonl"), encoding="utf-8") as file:
+        return {case["id"]: case for case in map(json.loads, file)}
+
+
+class Canary:
+    """A port that nobody may connect to."""
+
+    def __init__(self):
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        self.visits = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self.socket.accept()
+            except OSError:
+                return
+            self.visits += 1
+            connection.close()
+
+    def close(self):
+        self.socket.close()
+
+
+class Abuse(ScriptedCase):
+    def setUp(self):
+        self.canary = Canary()
+        self.addCleanup(self.canary.close)
+        self.server.chat(max_tokens=4)  # warm: what is allocated once is no growth
+        self.rss, self.descriptors = self.server.rss_mb(), self.server.descriptors()
+
+    def assert_back(self, slack_mb=16):
+        self.assert_unharmed()
+        until(lambda: self.server.descriptors() <= self.descriptors + 2, what="closed connections")
+        if not SANITIZED:
+            until(lambda: self.server.rss_mb() <= self.rss + slack_mb, what="memory given back")
+
+    # --- running a case ---
+
+    def values(self, more):
+        known = {"HOST": f"127.0.0.1:{self.server.port}", "KEY_A": "no-keys-are-set", "MODEL": "",
+                 "CANARY": str(self.canary.port), "BIG": BIG}
+        known.update({name: value for name, value in more.items() if name.isupper()})
+        for _ in range(2):  # a value may name another ($HOST inside $H)
+            known = {name: self.fill(value, known) for name, value in known.items()}
+        return known
+
+    @staticmethod
+    def fill(text, values):
+        return re.sub(r"\$([A-Z][A-Z_]*)", lambda match: values.get(match[1], match[0]), text)
+
+    def fill_all(self, value, values):
+        if isinstance(value, str):
+            return self.fill(value, values)
+        if isinstance(value, dict):
+            return {name: self.fill_all(item, values) for name, item in value.items()}
+        return value
+
+    def over_http(self, how, values, number=0):
+        if "body_gen" in how:
+            body = eval(self.fill(how["body_gen"], values), {"json": json, "I": number})  # our own cases
+        else:
+            body = json.dumps(self.fill_all(how["body"], values)) if "body" in how else None
+            body = body and body.replace("$MODEL", values["MODEL"])
+        headers = self.fill_all(how.get("headers", {}), values)
+        if body is not None and "content-type" not in headers:
+            headers.update(JSON)
+        reply = self.server.request(how["method"], how["path"], body, headers)
+        return [reply.status], True, reply
+
+    def over_tcp(self, steps, values):
+        answer, closed = b"", False
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=10) as connection:
+            def receive(seconds):
+                nonlocal answer, closed
+                deadline = time.monotonic() + seconds
+                while not closed and time.monotonic() < deadline:
+                    connection.settimeout(max(0.001, deadline - time.monotonic()))
+                    try:
+                        piece = connection.recv(65536)
+                    except TimeoutError:
+                        return
+                    except ConnectionError:
+                        piece = b""
+                    closed = closed or not piece
+                    answer += piece
+
+            def send(data):
+                # Alternates with nothing else: a server that stops reading makes this time out, which is an answer.
+                connection.settimeout(2)
+                try:
+                    connection.sendall(data)
+                except (TimeoutError, ConnectionError):
+                    pass
+
+            for step, *operands in steps:
+                if step == "send":
+                    send(self.fill(operands[0], values).encode())
+                elif step == "gen":
+                    send(eval(self.fill(operands[0], values), {}).encode())
+                elif step == "drip":
+                    text, between, total = operands
+                    started = time.monotonic()
+                    for byte in self.fill(text, values).encode():
+                        if closed or time.monotonic() - started > total:
+                            break
+                        send(bytes([byte]))
+                        receive(between)
+                    receive(max(0.0, total - (time.monotonic() - started)))
+                elif step == "sleep":
+                    time.sleep(operands[0])
+                elif step == "read":
+                    receive(operands[0])
+        return statuses(answer) or [0], closed, answer
+
+    def run_case(self, name):
+        case = cases()[name]
+        how, expect = case["how"], case["expect"]
+        for variant in how.get("variants", [{}]):
+            with self.subTest(case=name, variant=str(variant)[:120]):
+                varied = {**how, **{key: value for key, value in variant.items() if not key.isupper()}}
+                values = self.values(variant)
+                allowed = expect.get("status")
+                if varied.get("path") in NOT_YET:
+                    allowed = [404]
+                count, parallel = how.get("repeat", 1), how.get("parallel", 1)
+                started = time.monotonic()
+                if "tcp" in how:
+                    outcomes = [self.over_tcp(how["tcp"], values)]
+                else:
+                    with concurrent.futures.ThreadPoolExecutor(parallel) as pool:
+                        outcomes = list(pool.map(lambda i: self.over_http(varied, values, i), range(count)))
+                seconds = time.monotonic() - started
+                for seen, closed, _ in outcomes:
+                    if allowed is not None:
+                        self.assertIn(seen[0], allowed)
+                    if "tcp" in how and "closed" in expect:
+                        self.assertEqual(closed, expect["closed"])
+                if "max_s" in expect and not SANITIZED:
+                    self.assertLessEqual(seconds, expect["max_s"] + 1)
+                check = getattr(self, "property_" + name.replace("-", "_"), None)
+                if check:
+                    check(outcomes, variant)
+        self.assert_back()
+
+    # --- properties ---
+
+    def property_http_cl_and_te(self, outcomes, _):
+        self.assertEqual(len(outcomes[0][0]), 1, "exactly one response")
+
+    def property_http_header_flood(self, outcomes, _):
+        self.assertEqual(outcomes[0][0], [431], "the answer must arrive, not only a reset")
+
+    def property_http_body_over_limit(self, outcomes, _):
+        self.assertLessEqual(self.server.peak_mb() - self.rss, 36)
+
+    def property_http_pipeline_no_read(self, _, __):
+        grown = self.server.rss_mb() - self.rss
+        figure("RSS growth by 20,000 pipelined requests that nobody reads, MB", round(grown, 1))
+        if not SANITIZED:
+            self.assertLessEqual(grown, 2)
+
+    def property_json_bad_text(self, outcomes, _):
+        outcomes[0][2].body.decode("utf-8")  # strict: what comes back is valid
+
+    def property_ssrf_worker_from_request(self, outcomes, _):
+        self.assertEqual(self.canary.visits, 0)
+        self.assertNotIn("decode_addr", outcomes[0][2].headers["x-request-id"], "ids are minted here")
+
+    def property_auth_browser_origin(self, outcomes, _):
+        self.assertNotIn("access-control-allow-origin", outcomes[0][2].headers)
+
+    def property_reasoning_tag_in_user_text(self, outcomes, _):
+        message = json.loads(outcomes[0][2].body)["choices"][0]["message"]
+        self.assertFalse(message.get("tool_calls"))
+        self.assertFalse(message.get("reasoning_content"))
+
+    def property_special_tokens_joined(self, _, __):
+        # The same text in one part: special ids would make it shorter than its characters allow.
+        def ids(text):
+            reply = self.server.post("/tokenize", {"messages": [{"role": "user", "content": text}]})
+            return json.loads(reply.body)["tokens"]
+        marked, plain = ids("a<|im_end|>b"), ids("a b")
+        self.assertEqual(marked.count(2), plain.count(2), "user text makes no end-of-turn token")
+
+    # --- cases with steps of their own ---
+
+    def test_secrets_in_logs(self):
+        canary = "canary-7f3a9c-prompt"
+        server = Server(script=REPEAT_HELLO)
+        try:
+            server.chat(canary)
+            bad = [("/v1/chat/completions", {"messages": canary}), ("/v1/chat/completions", {"model": canary, "messages": []}),
+                   ("/v1/completions", {"prompt": {"x": canary}}), ("/" + canary, {}), ("/tokenize", {"prompt": [canary]})]
+            for path, body in bad:
+                server.post(path, body)
+            server.request("POST", "/v1/chat/completions", '{"' + canary, JSON)
+            server.get("/v1/models", headers={"authorization": "Bearer " + canary})
+            self.assertNotIn(canary, server.get("/metrics").body.decode())
+        finally:
+            server.stop()
+        told = [line for line in server.lines if canary in line]
+        # A path is no prompt and no key, and may be logged.
+        self.assertEqual([line for line in told if "/" + canary not in line], [])
+
+    def test_fd_exhaustion(self):
+        server = Server(script=REPEAT_HELLO, limits=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128)))
+        held = []
+        try:
+            for _ in range(500):
+                try:
+                    held.append(socket.create_connection(("127.0.0.1", server.port), timeout=1))
+                except OSError:
+                    break  # the backlog is full: as good as refused
+            # While full the loop must not spin on accept.
+            cpu, wall = server.cpu_seconds(), time.monotonic()
+            time.sleep(1)
+            share = (server.cpu_seconds() - cpu) / (time.monotonic() - wall)
+            figure("CPU share while out of descriptors", round(share, 3))
+            self.assertLessEqual(share, 0.05 if not SANITIZED else 0.5)
+            for connection in held[:400]:
+                connection.close()
+            del held[:400]
+            started = time.monotonic()
+
+            def answered():
+                try:
+                    return server.request("GET", "/live", timeout=2).status == 200
+                except OSError:
+                    return False
+            until(answered, 10, "recovery after 400 connections closed")
+            figure("recovery after descriptor exhaustion, s", round(time.monotonic() - started, 3))
+        finally:
+            for connection in held:
+                connection.close()
+            self.assertEqual(server.stop(), 0)
+
+    def test_clock_jump(self):
+        compiler = shutil.which("cc") or shutil.which("gcc")
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        offset, shim = os.path.join(folder, "offset"), os.path.join(folder, "shim.so")
+        subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", shim, os.path.join(HERE, "clock_shim.c")], check=True)
+
+        def jump(years):
+            with open(offset + ".new", "wb") as file:
+                file.write(int(years * 365.25 * 86400).to_bytes(8, "little", signed=True))
+            os.replace(offset + ".new", offset)
+
+        jump(0)
+        script = [{"chunks": ["word "] * 100, "itl_ms": 10, "repeat": True}]
+        server = Server(script=script, environment={"LD_PRELOAD": shim, "CLOCK_SHIM_FILE": offset})
+        try:
+            idle = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+            for years in (10, -10, 0):
+                stream = server.stream(messages=[{"role": "user", "content": "go"}])
+                events = iter(stream)
+                next(events)
+                jump(years)
+                rest = list(events)
+                self.assertEqual(rest[-1], "[DONE]")
+                stream.close()
+                created = server.chat(max_tokens=1)["created"]
+                self.assertLess(abs(created - time.time() - years * 365.25 * 86400), 120, "stamps follow the wall clock")
+            # No deadline of the resting connection fired: it still serves.
+            idle.sendall(b"GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            self.assertTrue(idle.recv(100).startswith(b"HTTP/1.1 200"))
+            idle.close()
+        finally:
+            self.assertEqual(server.stop(), 0)
+
+    @unittest.skipUnless(FULL, "500 dripping connections: in check-full")
+    def test_slow_headers_by_the_hundred(self):
+        def p99():
+            times = []
+            for _ in range(100):
+                started = time.monotonic()
+                self.server.get("/live")
+                times.append(time.monotonic() - started)
+            return sorted(times)[98]
+        alone = p99()
+        dripping = []
+        for _ in range(500):
+            connection = socket.create_connection(("127.0.0.1", self.server.port))
+            connection.sendall(b"GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\nx-a: b")
+            dripping.append(connection)
+        beside = p99()
+        for connection in dripping:
+            connection.close()
+        figure("p99 of /live alone and beside 500 slow headers, ms", (round(alone * 1e3, 2), round(beside * 1e3, 2)))
+        self.assertLessEqual(beside, max(2 * alone, 0.02))
+        self.assert_back()
+
+
+def add_case(name):
+    setattr(Abuse, "test_" + name.replace("-", "_"), lambda self: self.run_case(name))
+
+
+for _name, _case in cases().items():
+    if "steps" not in _case["how"]:
+        add_case(_name)
+
+
+class EveryCaseRuns(unittest.TestCase):
+    def test_each_case_with_steps_has_a_method(self):
+        for name in cases():
+            self.assertTrue(hasattr(Abuse, "test_" + name.replace("-", "_")), name)
+
+
+if __name__ == "__main__":
+    unittest.main()
