@@ -4,8 +4,8 @@
 #include <memory>
 #include <string_view>
 
-#include "api/json_reader.h"
 #include "api/limits.h"
+#include "base/json_reader.h"
 #include "base/result.h"
 
 namespace kvern::api {

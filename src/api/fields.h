@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "api/json_reader.h"
 #include "api/limits.h"
+#include "base/json_reader.h"
 #include "base/result.h"
 
 namespace kvern::api {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "api/json_writer.h"
+#include "base/json_writer.h"
 
 namespace kvern::api {
 namespace {

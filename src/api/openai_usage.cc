@@ -1,6 +1,6 @@
 #include "api/openai_usage.h"
 
-#include "api/json_writer.h"
+#include "base/json_writer.h"
 
 namespace kvern::api {
 

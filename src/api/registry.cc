@@ -18,7 +18,7 @@ constexpr std::array kEndpoints{
     Endpoint{"GET", "/live", Service::kLive, Guard::kOpen, false},
     Endpoint{"GET", "/ready", Service::kReady, Guard::kOpen, false},
     Endpoint{"GET", "/metrics", Service::kMetrics, Guard::kAdmin, false},
-    Endpoint{"HEAD", "/", Service::kRoot, Guard::kTenant, false},
+    Endpoint{"GET", "/", Service::kRoot, Guard::kTenant, false},
 };
 
 /// What stands for the "*", or nullopt.

@@ -9,7 +9,9 @@
 #include "api/models/models.h"
 #include "api/openai_error.h"
 #include "api/tokenize/tokenize.h"
+#include "app/version.h"
 #include "base/check.h"
+#include "base/json_writer.h"
 #include "base/text.h"
 #include "pipeline/prepare.h"
 #include "prompt/detokenizer.h"
@@ -24,6 +26,16 @@ Error draining_error() {
   Error error = fail(ErrorCode::kUnavailable, "The server is shutting down.");
   error.retry_after = std::chrono::seconds(5);
   return error;
+}
+
+/// What a person sees who opens the address: what this is, and what it answers.
+std::string describe_server() {
+  std::string body;
+  json::Writer writer(body);
+  writer.begin_object().member("name", "kvern").member("version", kVersion).key("endpoints").begin_array();
+  for (const auto& endpoint : api::endpoints()) writer.value(fmt::format("{} {}", endpoint.method, endpoint.path));
+  writer.end_array().end_object();
+  return body;
 }
 
 /// Requests whose answer needs no worker go on while draining: probes must see the state.
@@ -136,7 +148,7 @@ void HttpApi::serve(net::Request request, std::shared_ptr<net::Exchange> exchang
       count(200);
       return context.exchange->respond(std::move(response));
     }
-    case api::Service::kRoot: return reply(context, {200, {}, {}});
+    case api::Service::kRoot: return reply(context, {200, {}, describe_server()});
   }
 }
 

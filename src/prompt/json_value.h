@@ -9,8 +9,8 @@
 
 namespace kvern::prompt {
 
-/// nullopt for what is not one JSON document, or nests deeper than 128. The last of equal keys counts. Throws only what
-/// the engine's bounds throw.
-std::optional<jinja::value> json_value(std::string_view json);
+/// nullopt for what base/json_reader refuses: no JSON, nested deeper than 128, a key twice in an object. Throws only
+/// what the engine's bounds throw.
+std::optional<jinja::value> json_value(std::string_view text);
 
 }  // namespace kvern::prompt

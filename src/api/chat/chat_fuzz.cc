@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "api/chat/chat.h"
-#include "api/json_reader.h"
 #include "base/check.h"
+#include "base/json_reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kvern;
@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!call) {
     const auto reply = dialect->error(call.error(), RequestId{1});
     KV_CHECK(reply.status == 400 || reply.status == 413);
-    KV_CHECK(api::json::Document::parse(reply.body, {}).ok());
+    KV_CHECK(json::Document::parse(reply.body, {}).ok());
     return 0;
   }
   const ir::Stopping& stopping = call->request.stopping;
@@ -28,6 +28,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   call->encoder->add(ir::BlockStop{}, out);
   call->encoder->add(ir::End{}, out);
   KV_CHECK(call->stream == out.ends_with("data: [DONE]\n\n"));
-  if (!call->stream) KV_CHECK(api::json::Document::parse(out, {}).ok());
+  if (!call->stream) KV_CHECK(json::Document::parse(out, {}).ok());
   return 0;
 }

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "api/chat/chat.h"
-#include "api/json_writer.h"
+#include "base/json_writer.h"
 #include "base/rng.h"
 
 namespace kvern::api {

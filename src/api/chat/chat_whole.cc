@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "api/json_writer.h"
 #include "api/openai_usage.h"
+#include "base/json_writer.h"
 
 namespace kvern::api {
 namespace {

@@ -1,8 +1,8 @@
 #include "api/completions/completions_encode.h"
 
-#include "api/json_writer.h"
 #include "api/openai_error.h"
 #include "api/openai_usage.h"
+#include "base/json_writer.h"
 
 namespace kvern::api {
 namespace {

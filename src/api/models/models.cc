@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "api/fields.h"
-#include "api/json_writer.h"
+#include "base/json_writer.h"
 
 namespace kvern::api {
 namespace {

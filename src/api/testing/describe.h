@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "api/dialect.h"
-#include "api/json_writer.h"
+#include "base/json_writer.h"
 
 namespace kvern::api::testing {
 

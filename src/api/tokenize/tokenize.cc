@@ -5,7 +5,7 @@
 #include "api/chat/chat_tools.h"
 #include "api/fields.h"
 #include "api/generation_fields.h"
-#include "api/json_writer.h"
+#include "base/json_writer.h"
 
 namespace kvern::api {
 

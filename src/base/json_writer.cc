@@ -1,9 +1,9 @@
-#include "api/json_writer.h"
+#include "base/json_writer.h"
 
 #include <array>
 #include <charconv>
 
-namespace kvern::api::json {
+namespace kvern::json {
 namespace {
 
 /// For each byte: 0 = as it is, 'u' = \u00XX, else the letter after the backslash.
@@ -54,4 +54,4 @@ void append_number(std::string& out, std::int64_t value) {
   out.append(digits.data(), end);
 }
 
-}  // namespace kvern::api::json
+}  // namespace kvern::json

@@ -1,4 +1,4 @@
-#include "api/json_reader.h"
+#include "base/json_reader.h"
 
 #include <fmt/format.h>
 #include <simdjson.h>
@@ -16,7 +16,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace kvern::api::json {
+namespace kvern::json {
 namespace {
 
 /// Length of the valid UTF-8 at the start of `text`. Slow; only for the place of a fault.
@@ -453,4 +453,4 @@ Value::Iterator& Value::Iterator::operator++() {
   return *this;
 }
 
-}  // namespace kvern::api::json
+}  // namespace kvern::json

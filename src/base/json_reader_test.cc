@@ -1,12 +1,9 @@
-#include "api/json_reader.h"
+#include "base/json_reader.h"
 
 #include <gtest/gtest.h>
-#include <simdjson.h>
 
-#include <chrono>
-#include <iostream>
 
-namespace kvern::api::json {
+namespace kvern::json {
 namespace {
 
 std::string fault_of(std::string_view text, ReadLimits limits = {}) {
@@ -97,24 +94,5 @@ TEST(JsonReader, NoKeyStandsTwice) {
   EXPECT_NE(fault_of(many + "\"k4711\":1}").find("`k4711` stands twice"), std::string::npos);
 }
 
-/// For the record, not a check: what a body of an agent costs to read, against simdjson's tree of the same text.
-TEST(JsonReader, PrintsItsSpeed) {
-  std::string text = R"({"model":"m","messages":[)";
-  while (text.size() < 400'000) {
-    text += R"({"role":"user","content":")" + std::string(900, 'x') + R"(\n\"quoted\" text","n":[1,2.5,null]},)";
-  }
-  text.back() = ']';
-  text += '}';
-  const auto time = [&](auto&& work) {
-    const auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < 50; ++i) work();
-    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / 50;
-  };
-  simdjson::dom::parser parser;
-  const double ours = time([&] { ASSERT_TRUE(Document::parse(text, {}).ok()); });
-  const double theirs = time([&] { ASSERT_EQ(parser.parse(text).error(), simdjson::SUCCESS); });
-  std::cout << text.size() << " bytes: " << ours << " us, simdjson's tree " << theirs << " us\n";
-}
-
 }  // namespace
-}  // namespace kvern::api::json
+}  // namespace kvern::json

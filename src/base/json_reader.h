@@ -16,7 +16,7 @@
 
 #include "base/result.h"
 
-namespace kvern::api::json {
+namespace kvern::json {
 
 enum class Kind : std::uint8_t { kNull, kBool, kNumber, kString, kArray, kObject };
 /// "a string", "an object"...: for messages.
@@ -120,4 +120,4 @@ class Document {
 /// "line L, column C" of a byte, both from 1; columns count characters.
 std::string position(std::string_view text, std::size_t at);
 
-}  // namespace kvern::api::json
+}  // namespace kvern::json

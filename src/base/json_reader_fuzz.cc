@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <string>
 
-#include "api/json_reader.h"
 #include "base/check.h"
+#include "base/json_reader.h"
 
 namespace {
 
-using kvern::api::json::Kind;
-using kvern::api::json::Value;
+using kvern::json::Kind;
+using kvern::json::Value;
 
 void walk(Value value) {
   switch (value.kind()) {
@@ -39,7 +39,7 @@ void walk(Value value) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
-  const auto ours = kvern::api::json::Document::parse(text, {});
+  const auto ours = kvern::json::Document::parse(text, {});
   if (ours) walk((*ours)->root());
   simdjson::dom::parser parser;
   const auto theirs = parser.parse(text).error();

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace kvern::api::json {
+namespace kvern::json {
 
 /// Appends `text`, valid UTF-8, as the inside of a JSON string.
 void append_escaped(std::string& out, std::string_view text);
@@ -74,4 +74,4 @@ class Writer {
   bool fresh_ = true;
 };
 
-}  // namespace kvern::api::json
+}  // namespace kvern::json

@@ -1,16 +1,13 @@
-#include "api/json_writer.h"
+#include "base/json_writer.h"
 
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
-#include <chrono>
-#include <iostream>
 
-#include "api/chat/chat_stream.h"
-#include "api/json_reader.h"
+#include "base/json_reader.h"
 #include "base/rng.h"
 
-namespace kvern::api::json {
+namespace kvern::json {
 namespace {
 
 TEST(JsonWriter, PutsCommasWhereTheyBelong) {
@@ -41,23 +38,5 @@ TEST(JsonWriter, EveryTextComesBack) {
   }
 }
 
-/// For the record, not a check.
-TEST(JsonWriter, PrintsTheCostOfAChunk) {
-  const auto encoder = make_chat_stream({RequestId{1}, {}, "model"}, false);
-  std::string out;
-  encoder->add(ir::Start{}, out);
-  encoder->add(ir::BlockStart{}, out);
-  const ir::Event delta = ir::BlockDelta{0, " token"};
-  constexpr int kChunks = 200'000;
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < kChunks; ++i) {
-    out.clear();
-    encoder->add(delta, out);
-  }
-  const double us =
-      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / kChunks;
-  std::cout << out.size() << " bytes a chunk, " << us << " us\n";
-}
-
 }  // namespace
-}  // namespace kvern::api::json
+}  // namespace kvern::json
