@@ -1,6 +1,9 @@
 # The commands of this repository. The work is in scripts/; `make help` lists them.
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := build
+# ccache hits across clones: paths relative to the tree, and the build folder not part of the key.
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
 .PHONY: help setup configure build serve check check-full bench golden clean
 
 help:
