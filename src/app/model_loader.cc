@@ -86,10 +86,17 @@ Result<std::unique_ptr<engine::EmbeddedEngine>> load_embedded(const Settings& se
 #endif
 
 /// Globs given for the model: --alias, and the entry of `models` under its name.
-std::vector<std::string> aliases_of(const Settings& settings, const std::string& name) {
+Result<std::vector<std::string>> aliases_of(const Settings& settings, const std::string& name) {
   std::vector<std::string> aliases = settings.aliases;
   for (const auto& names : settings.models) {
-    if (names.name == name) aliases.insert(aliases.end(), names.aliases.begin(), names.aliases.end());
+    if (names.name != name) {
+      return fail(
+          ErrorCode::kInvalidRequest,
+          fmt::format("`models` in the config names `{}`, but what is served is `{}`. Give the served model that "
+                      "name with --name, or correct the entry.",
+                      names.name, name));
+    }
+    aliases.insert(aliases.end(), names.aliases.begin(), names.aliases.end());
   }
   return aliases;
 }
@@ -117,7 +124,9 @@ Result<LoadedModel> load_model(const Settings& settings, Log& log) {
   loaded.file = path;
   auto model = std::make_shared<pipeline::Model>();
   model->name = settings.name.empty() ? std::filesystem::path(path).stem().string() : settings.name;
-  model->aliases = aliases_of(settings, model->name);
+  auto aliases = aliases_of(settings, model->name);
+  if (!aliases) return aliases.error();
+  model->aliases = std::move(*aliases);
 
   // Vocabulary and weights load side by side: each takes about a tenth of a second for the default model.
   auto tokenizer_loading = std::async(std::launch::async, [&info] { return prompt::load_tokenizer(*info); });
