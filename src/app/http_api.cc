@@ -22,6 +22,10 @@ namespace {
 /// Prompts up to this size are tokenised on the loop, as in the dispatcher.
 constexpr std::size_t kInlineBytesMax = 4096;
 
+/// Every status kvern answers with; 499 is a client that hung up.
+constexpr int kStatuses[] = {200, 400, 401, 403, 404, 405, 408, 413, 415, 417,
+                             421, 429, 431, 499, 500, 501, 503, 504, 505};
+
 Error draining_error() {
   Error error = fail(ErrorCode::kUnavailable, "The server is shutting down.");
   error.retry_after = std::chrono::seconds(5);
@@ -60,6 +64,10 @@ HttpApi::HttpApi(HttpApiParts parts)
       created_(parts_.clock.unix_time()),
       pipeline_metrics_(std::make_unique<pipeline::PipelineMetrics>(parts_.metrics, parts_.models.all().front()->name)),
       id_counter_(entropy_seed()) {
+  for (const int status : kStatuses) {
+    responses_.emplace(status, &parts_.metrics.counter("kvern_http_responses_total", "Answers by status",
+                                                       {{"status", std::to_string(status)}}));
+  }
   for (net::Loop* loop : parts_.loops) {
     auto lane = std::make_unique<Lane>();
     lane->loop = loop;
@@ -83,8 +91,8 @@ HttpApi::Lane& HttpApi::lane_of(net::Exchange& exchange) {
 }
 
 void HttpApi::count(int status) {
-  parts_.metrics.counter("kvern_http_responses_total", "Answers by status", {{"status", std::to_string(status)}})
-      .Increment();
+  const auto found = responses_.find(status);
+  (found == responses_.end() ? responses_.at(500) : found->second)->Increment();
 }
 
 std::optional<net::Response> HttpApi::admit(const net::RequestHead& head) {

@@ -78,6 +78,7 @@ class HttpApi final : public net::Handler {
   const std::unique_ptr<const api::Dialect> chat_;
   const std::unique_ptr<const api::Dialect> completions_;
   const std::chrono::seconds created_;
+  std::unordered_map<int, prometheus::Counter*> responses_;  // by status
   std::unique_ptr<pipeline::PipelineMetrics> pipeline_metrics_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::unordered_map<const net::Loop*, Lane*> lane_by_loop_;
