@@ -92,7 +92,7 @@ void decode_sampling(const Fields& fields, ir::Sampling& out) {
   fields.number("min_p", 0, 1, out.min_p);
   fields.number("presence_penalty", -2, 2, out.presence_penalty);
   fields.number("frequency_penalty", -2, 2, out.frequency_penalty);
-  fields.number("repetition_penalty", 0, 10, out.repetition_penalty, /*open=*/true);
+  fields.number("repetition_penalty", 0.01, 10, out.repetition_penalty);
   std::int64_t seed = 0;
   if (fields.integer("seed", std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max(), seed))
     out.seed = static_cast<std::uint64_t>(seed);
@@ -114,6 +114,34 @@ void decode_stopping(const Fields& fields, ir::Stopping& out) {
   decode_stop(fields, out.strings);
   if (const auto ids = fields.array("stop_token_ids"))
     decode_token_ids(*ids, Limit::kStopTokenIds, fields.path("stop_token_ids"), decoding, out.token_ids);
+}
+
+void refuse_unserved_extras(const Fields& fields) {
+  Decoding& decoding = fields.decoding();
+  if (const auto format = fields.object("response_format")) {
+    const Path path = fields.path("response_format");
+    const Fields inner(*format, path, decoding);
+    std::string type;
+    inner.required("type");
+    if (inner.string("type", type) && type != "text") {
+      if (type == "json_object" || type == "json_schema") {
+        decoding.unsupported(inner.path("type"), "only text");
+      } else {
+        decoding.fail(inner.path("type"), fmt::format("must be text, json_object or json_schema, not {}", shown(type)));
+      }
+    }
+  }
+  for (const std::string_view name : {"guided_json", "guided_regex", "guided_choice", "guided_grammar",
+                                      "structured_outputs", "grammar", "json_schema"}) {
+    if (fields.has(name)) decoding.unsupported(fields.path(name), "answers are not constrained");
+  }
+  for (const std::string_view name : {"prompt_logprobs", "allowed_token_ids", "bad_words"}) {
+    if (fields.has(name)) decoding.unsupported(fields.path(name), "leave it out");
+  }
+  for (const std::string_view name : {"use_beam_search", "return_token_ids", "include_stop_str_in_output"}) {
+    bool flag = false;
+    if (fields.boolean(name, flag) && flag) decoding.unsupported(fields.path(name), "leave it out");
+  }
 }
 
 void decode_hints(const Fields& fields, ir::Hints& out) {

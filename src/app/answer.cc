@@ -43,7 +43,11 @@ void Answer::begin() {
     const auto answer = self.lock();
     if (!answer || answer->over_) return;
     if (const auto dispatcher = answer->dispatcher_.lock()) dispatcher->cancel(answer->note_.id);
-    answer->log_.info("request", {{"id", answer->note_.id}, {"path", answer->note_.path}, {"end", "client gone"}});
+    answer->log_.info("request", {{"id", answer->note_.id},
+                                  {"method", answer->note_.method},
+                                  {"path", answer->note_.path},
+                                  {"status", 499},
+                                  {"end", "client gone or not reading"}});
     answer->over(499);
   });
   if (stream_) tick();

@@ -5,7 +5,7 @@
 namespace kvern::app {
 
 std::string base_url(const std::string& host, std::uint16_t port) {
-  const bool is_v6 = host.find(':') != std::string::npos;
+  const bool is_v6 = host.find(':') != std::string::npos && !host.starts_with('[');
   return is_v6 ? fmt::format("http://[{}]:{}", host, port) : fmt::format("http://{}:{}", host, port);
 }
 

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <boost/json.hpp>
-#include <cstdio>
 
 #include "app/model_loader.h"
+#include "base/terminal.h"
 #ifdef KVERN_HAS_EMBEDDED
 #include "engine/embedded/engine_bench.h"
 #endif
@@ -55,7 +55,7 @@ Result<object> bench_engine(const std::string&) {
 int run_bench(const BenchOptions& options) {
   const auto figures = options.part == "http" ? bench_http() : bench_engine(options.model);
   if (!figures) {
-    fmt::print(stderr, "kvern: {}\n", figures.error().message);
+    write_stderr(fmt::format("kvern: {}\n", figures.error().message));
     return 1;
   }
   if (options.json) {

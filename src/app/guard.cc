@@ -67,6 +67,10 @@ std::optional<Error> check_guards(const net::RequestHead& head, const GuardOptio
     }
   }
   if (head.has_body) {
+    const auto encoding = net::find_header(head.headers, "content-encoding");
+    if (encoding && !net::equal_ignoring_case(*encoding, "identity")) {
+      return fail(ErrorCode::kUnsupportedMedia, "The body must come without a content-encoding.");
+    }
     const auto type = net::find_header(head.headers, "content-type");
     if (!type || !is_json(*type)) {
       return fail(ErrorCode::kUnsupportedMedia,

@@ -53,6 +53,8 @@ TEST(Guard, BodiesAreJson) {
   EXPECT_EQ(verdict(head({{"content-type", "text/plain"}}, true)), ErrorCode::kUnsupportedMedia);
   EXPECT_EQ(verdict(head({{"content-type", "application/jsonp"}}, true)), ErrorCode::kUnsupportedMedia);
   EXPECT_EQ(verdict(head({}, true)), ErrorCode::kUnsupportedMedia);
+  EXPECT_EQ(verdict(head({{"content-type", "application/json"}, {"content-encoding", "gzip"}}, true)),
+            ErrorCode::kUnsupportedMedia);
   EXPECT_EQ(verdict(head({{"content-type", "text/plain"}}, false)), std::nullopt) << "an empty body needs none";
 }
 

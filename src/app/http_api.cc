@@ -199,7 +199,13 @@ void HttpApi::serve_generation(Context& context, const api::Dialect& dialect) {
   const auto tenant = net::find_header(context.request.head.headers, "x-tenant-id");
   call->request.id = context.id;
   if (client_id) call->request.client_request_id = client_id->substr(0, 256);
-  if (tenant && !tenant->empty()) call->request.tenant = tenant->substr(0, 256);
+  if (tenant && !tenant->empty()) {
+    // Refused, never cut: two long names must not become one tenant.
+    if (auto error = parts_.limits.check(api::Limit::kIdBytes, tenant->size(), "x-tenant-id")) {
+      return reply_error(context, *error);
+    }
+    call->request.tenant = *tenant;
+  }
   call->encoder->set_model(model->name);
 
   Lane& lane = context.lane;
@@ -227,7 +233,7 @@ void HttpApi::serve_models(Context& context) {
     entries.push_back({model->name, created_.count(), model->context_tokens});
   }
   if (context.rest.empty()) return reply(context, {200, {}, api::render_model_list(entries)});
-  auto one = api::render_model(entries, context.rest);
+  auto one = api::render_model(entries, percent_decode(context.rest).value_or(std::string(context.rest)));
   if (!one) return reply_error(context, one.error());
   reply(context, {200, {}, std::move(*one)});
 }

@@ -1,5 +1,7 @@
 // kvern's command line. Each command has --help; the exit status is 0 only on success, 2 for wrong usage.
 #include <fmt/format.h>
+#include <malloc.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -11,6 +13,7 @@
 #include "app/serve.h"
 #include "app/settings.h"
 #include "app/version.h"
+#include "base/terminal.h"
 
 namespace {
 
@@ -54,6 +57,9 @@ kvern::Result<Settings> settings_from(const ServeFlags& flags) {
   if (!flags.config.empty()) {
     if (auto applied = kvern::app::apply_file(settings, flags.config); !applied) return applied.error();
   }
+  for (const auto& warning : kvern::app::unknown_variables(environ)) {
+    kvern::write_stderr(fmt::format("kvern: {}\n", warning));
+  }
   if (auto applied = kvern::app::apply_variables(settings, [](const char* name) { return std::getenv(name); });
       !applied) {
     return applied.error();
@@ -69,7 +75,7 @@ kvern::Result<Settings> settings_from(const ServeFlags& flags) {
 int run_serve(const ServeFlags& flags) {
   const auto settings = settings_from(flags);
   if (!settings) {
-    fmt::print(stderr, "kvern: {}\n", settings.error().message);
+    kvern::write_stderr(fmt::format("kvern: {}\n", settings.error().message));
     return kExitUsage;
   }
   if (flags.print_config) {
@@ -79,9 +85,7 @@ int run_serve(const ServeFlags& flags) {
   return kvern::app::serve(*settings);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app("kvern serves coding agents from open models: frontend, router and KV-cache manager in one binary.");
   app.set_version_flag("--version", fmt::format("kvern {}", kvern::app::kVersion));
   app.require_subcommand(1);
@@ -103,4 +107,24 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kExitUsage;
   }
   return serve->parsed() ? run_serve(flags) : kvern::app::run_bench(bench_options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  kvern::keep_standard_descriptors();
+  // ggml would start a debugger on the process when an assertion of its own fails.
+  setenv("GGML_NO_BACKTRACE", "1", 0);
+#ifdef __GLIBC__
+  // Large bodies go back to the system when they are done, instead of raising glibc's thresholds for good.
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  mallopt(M_TRIM_THRESHOLD, 4 << 20);
+  mallopt(M_ARENA_MAX, 4);
+#endif
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {  // of a library, at start-up: stdout that takes nothing, no threads left
+    kvern::write_stderr(fmt::format("kvern: {}\n", error.what()));
+    return 1;
+  }
 }

@@ -4,13 +4,13 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <future>
-#include <iterator>
+#include <thread>
 
 #ifdef KVERN_HAS_EMBEDDED
 #include "engine/embedded/embedded_engine.h"
 #endif
+#include "base/file.h"
 #include "engine/scripted/scripted_engine.h"
 #include "prompt/gguf_check.h"
 #include "prompt/gguf_tokenizer.h"
@@ -23,6 +23,7 @@ constexpr std::string_view kDefaultModel = "SmolLM2-135M-Instruct.Q4_1.gguf";
 constexpr std::string_view kScriptPrefix = "scripted:";
 constexpr std::uint32_t kScriptedContext = 262'144;
 constexpr std::size_t kScriptBytesMax = 256U << 20U;
+constexpr std::uint32_t kTokensMin = 16;  // a block
 
 Error at_file(const std::string& path, const Error& error, std::string_view advice) {
   return fail(error.code, fmt::format("{}: {}. {}", path, error.message, advice));
@@ -48,21 +49,20 @@ Result<prompt::GgufInfo> check_file(const Settings& settings, const std::string&
   return info;
 }
 
-Result<std::string> read_script(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return fail(ErrorCode::kNotFound, fmt::format("cannot read the script {}", path));
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (text.size() > kScriptBytesMax) return fail(ErrorCode::kTooLarge, fmt::format("the script {} is too large", path));
-  return text;
-}
-
 Result<std::shared_ptr<engine::Engine>> load_scripted(const Settings& settings, engine::ModelInfo info,
                                                       const std::shared_ptr<const prompt::Tokenizer>& tokenizer) {
   const std::string path = settings.engine.substr(kScriptPrefix.size());
-  auto text = read_script(path);
+  auto text = read_file(path, kScriptBytesMax);
   if (!text) return text.error();
   auto lines = engine::parse_script(*text);
   if (!lines) return fail(lines.error().code, fmt::format("{}: {}", path, lines.error().message));
+  for (const auto& line : *lines) {
+    for (const TokenId token : line.token_ids.value_or(Tokens{})) {
+      if (tokenizer->in_range(token)) continue;
+      return invalid("script", fmt::format("{}: token id {} is outside the vocabulary (0 to {})", path, token,
+                                           tokenizer->size() - 1));
+    }
+  }
   engine::ScriptedOptions options;
   options.model = std::move(info);
   options.encode = [tokenizer](std::string_view line) { return tokenizer->encode_text(line, false); };
@@ -77,7 +77,8 @@ Result<std::unique_ptr<engine::EmbeddedEngine>> load_embedded(const Settings& se
   options.name = name;
   options.ctx = settings.ctx;
   options.kv_cache_tokens = settings.kv_cache_tokens;
-  options.threads = settings.threads;
+  // More threads than cores wait for one another at every barrier: a step takes seconds.
+  options.threads = std::min(settings.threads, std::max(1U, std::thread::hardware_concurrency()));
   options.gpu_layers = static_cast<std::int32_t>(settings.gpu_layers);
   options.waiting_max = settings.waiting_max;
   options.on_log = [&log](const std::string& line) { log.error("llama.cpp", {{"message", line}}); };
@@ -116,6 +117,13 @@ std::string cache_folder() {
 std::string default_model_path() { return fmt::format("{}/models/{}", cache_folder(), kDefaultModel); }
 
 Result<LoadedModel> load_model(const Settings& settings, Log& log) {
+  for (const auto& [key, tokens] :
+       {std::pair("ctx", settings.ctx), std::pair("kv_cache_tokens", settings.kv_cache_tokens)}) {
+    if (tokens != 0 && tokens < kTokensMin) {
+      return fail(ErrorCode::kInvalidRequest,
+                  fmt::format("{} is {}: with fewer than {} tokens no request fits", key, tokens, kTokensMin));
+    }
+  }
   const std::string path = settings.model.empty() ? default_model_path() : settings.model;
   auto info = check_file(settings, path);
   if (!info) return info.error();
@@ -140,6 +148,10 @@ Result<LoadedModel> load_model(const Settings& settings, Log& log) {
     }
     loaded.engine = "embedded";
     loaded.warnings = (*engine)->warnings();
+    if (const unsigned cores = std::thread::hardware_concurrency(); settings.threads > cores) {
+      loaded.warnings.push_back(
+          fmt::format("--threads {} is more than the {} cores: the engine uses {}", settings.threads, cores, cores));
+    }
     loaded.cache_tokens = (*engine)->reuses_blocks() ? (*engine)->stats().cells_total : 0;
     model->engine = std::move(*engine);
     model->context_tokens = model->engine->model().context_tokens;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <thread>
 
 #include "app/banner.h"
@@ -10,6 +9,7 @@
 #include "app/http_api.h"
 #include "app/model_loader.h"
 #include "app/signals.h"
+#include "base/terminal.h"
 #include "base/worker_pool.h"
 #include "net/http_server.h"
 
@@ -22,7 +22,7 @@ constexpr std::size_t kPoolWaitingMax = 256;
 constexpr auto kFarewell = std::chrono::milliseconds(500);
 
 int complain(const Error& error) {
-  fmt::print(stderr, "kvern: {}\n", error.message);
+  write_stderr(fmt::format("kvern: {}\n", error.message));
   return kExitFailed;
 }
 
@@ -102,15 +102,14 @@ int serve(const Settings& settings) {
 
   signals.arm();
   const std::string url = base_url(settings.host, (*server)->port());
-  fmt::print(stderr, "listening on {}\n{}", url, banner(*loaded, url));
-  std::fflush(stderr);
+  write_stderr(fmt::format("listening on {}\n{}", url, banner(*loaded, url)));
 
   while (!signals.wait(std::chrono::hours(1))) {
   }
   api.drain();
   if (api.active() > 0) {
-    fmt::print(stderr, "kvern: finishing {} request(s), at most {} s more; once more Ctrl-C stops at once\n",
-               api.active(), settings.drain_deadline.count() / 1000);
+    write_stderr(fmt::format("kvern: finishing {} request(s), at most {} s more; once more Ctrl-C stops at once\n",
+                             api.active(), settings.drain_deadline.count() / 1000));
   }
   if (!wait_for_quiet(api, settings.drain_deadline)) {
     log.warn("drain deadline", {{"requests", static_cast<std::uint64_t>(api.active())}});

@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <limits>
-#include <sstream>
+#include <set>
 
+#include "base/file.h"
 #include "base/text.h"
 
 namespace kvern::app {
@@ -126,6 +127,7 @@ class Reader {
   Result<void> read(const YAML::Node& root) {
     if (root.IsNull()) return {};
     if (!root.IsMap()) return fault(root, "a config file is a map of keys to values");
+    if (auto unique = check_unique(root); !unique) return unique;
     for (const auto& entry : root) {
       if (auto read = read_entry(entry.first, entry.second); !read) return read;
     }
@@ -135,6 +137,16 @@ class Reader {
  private:
   Error fault(const YAML::Node& at, const std::string& what) const {
     return fail(ErrorCode::kInvalidRequest, fmt::format("{} line {}: {}", name_, at.Mark().line + 1, what));
+  }
+
+  Result<void> check_unique(const YAML::Node& map) const {
+    std::set<std::string> seen;
+    for (const auto& entry : map) {
+      if (entry.first.IsScalar() && !seen.insert(entry.first.Scalar()).second) {
+        return fault(entry.first, fmt::format("`{}` stands here twice", entry.first.Scalar()));
+      }
+    }
+    return {};
   }
 
   Error unknown(const YAML::Node& key, const std::vector<std::string>& known, std::string_view where) const {
@@ -198,6 +210,7 @@ class Reader {
 
   Result<void> read_limits(const YAML::Node& value) {
     if (!value.IsMap()) return fault(value, "`limits` is a map of limits to numbers");
+    if (auto unique = check_unique(value); !unique) return unique;
     for (const auto& entry : value) {
       const std::string& word = entry.first.Scalar();
       const auto parsed = entry.second.IsScalar()
@@ -234,7 +247,11 @@ std::span<const Setting> setting_table() {
 
 Result<void> apply_yaml(Settings& settings, const std::string& text, const std::string& name) {
   try {
-    return Reader(settings, name).read(YAML::Load(text));
+    const auto documents = YAML::LoadAll(text);
+    if (documents.size() > 1) {
+      return fail(ErrorCode::kInvalidRequest, fmt::format("{}: a config file is one YAML document, not several", name));
+    }
+    return documents.empty() ? Result<void>() : Reader(settings, name).read(documents.front());
   } catch (const YAML::Exception& exception) {
     return fail(ErrorCode::kInvalidRequest,
                 fmt::format("{} line {}: {}", name, exception.mark.line + 1, exception.msg));
@@ -242,15 +259,9 @@ Result<void> apply_yaml(Settings& settings, const std::string& text, const std::
 }
 
 Result<void> apply_file(Settings& settings, const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return fail(ErrorCode::kNotFound, fmt::format("cannot read the config file {}", path));
-  std::string content(kFileBytesMax + 1, '\0');
-  file.read(content.data(), static_cast<std::streamsize>(content.size()));
-  content.resize(static_cast<std::size_t>(file.gcount()));
-  if (content.size() > kFileBytesMax) {
-    return fail(ErrorCode::kTooLarge, fmt::format("the config file {} is larger than 1 MB", path));
-  }
-  return apply_yaml(settings, content, path);
+  const auto content = read_file(path, kFileBytesMax);
+  if (!content) return fail(content.error().code, "config file: " + content.error().message);
+  return apply_yaml(settings, *content, path);
 }
 
 Result<void> apply_variables(Settings& settings, const std::function<const char*(const char*)>& lookup) {
@@ -263,6 +274,22 @@ Result<void> apply_variables(Settings& settings, const std::function<const char*
     }
   }
   return {};
+}
+
+std::vector<std::string> unknown_variables(const char* const* environment) {
+  // Read by scripts, tests, or later commands.
+  std::vector<std::string> known{"KVERN_CACHE", "KVERN_STATE_DIR", "KVERN_BINARY", "KVERN_FULL", "KVERN_GOLDEN"};
+  for (const auto& setting : setting_table()) known.push_back(setting.variable());
+  std::vector<std::string> warnings;
+  for (; *environment != nullptr; ++environment) {
+    const std::string_view entry(*environment);
+    const std::string_view name = entry.substr(0, entry.find('='));
+    if (!name.starts_with("KVERN_") || std::ranges::find(known, name) != known.end()) continue;
+    const auto guess = nearest(name, known);
+    warnings.push_back(fmt::format("the variable {} means nothing to kvern{}", name,
+                                   guess ? fmt::format("; did you mean {}?", *guess) : std::string()));
+  }
+  return warnings;
 }
 
 std::string print_settings(const Settings& settings) {

@@ -64,6 +64,9 @@ Result<void> apply_yaml(Settings& settings, const std::string& text, const std::
 /// Applies KVERN_… variables; `lookup` returns nullptr for one that is not set.
 Result<void> apply_variables(Settings& settings, const std::function<const char*(const char*)>& lookup);
 
+/// A warning for each KVERN_… variable that nothing reads, with the name that was perhaps meant.
+std::vector<std::string> unknown_variables(const char* const* environment);
+
 /// The settings in force as YAML, readable by apply_file. Holds no secrets.
 std::string print_settings(const Settings& settings);
 

@@ -46,7 +46,21 @@ TEST(Settings, FaultsNameLineAndKeyAndWhatWasMeant) {
             "kvern.yaml line 1: unknown key `alias` in `models`; did you mean `aliases`?");
   EXPECT_THAT(fault_of("limits: {json_dept: 5}\n"), HasSubstr("json_depth"));
   EXPECT_THAT(fault_of("a: [1\n"), HasSubstr("kvern.yaml line"));
+  EXPECT_EQ(fault_of("ctx: 5\nctx: 6\n"), "kvern.yaml line 2: `ctx` stands here twice");
+  EXPECT_EQ(fault_of("limits: {json_depth: 5, json_depth: 6}\n"), "kvern.yaml line 1: `json_depth` stands here twice");
+  EXPECT_EQ(fault_of("ctx: 5\n---\nctx: 6\n"), "kvern.yaml: a config file is one YAML document, not several");
   EXPECT_EQ(fault_of(""), "accepted");
+}
+
+TEST(Settings, AFolderIsNoConfigFile) {
+  Settings settings;
+  EXPECT_FALSE(apply_file(settings, "/").ok());
+}
+
+TEST(Settings, UnknownVariablesAreSaid) {
+  const char* const environment[] = {"PATH=/bin", "KVERN_PORT=1", "KVERN_PROT=5", nullptr};
+  EXPECT_EQ(unknown_variables(environment),
+            std::vector<std::string>{"the variable KVERN_PROT means nothing to kvern; did you mean KVERN_PORT?"});
 }
 
 TEST(Settings, PrintedSettingsReadBackTheSame) {

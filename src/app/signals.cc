@@ -55,7 +55,10 @@ void StopSignals::arm() { armed.store(true); }
 bool StopSignals::wait(std::chrono::milliseconds at_most) {
   if (signals_seen.load() > 0) return true;
   pollfd ready{read_end_, POLLIN, 0};
-  poll(&ready, 1, static_cast<int>(at_most.count()));
+  if (poll(&ready, 1, static_cast<int>(at_most.count())) > 0) {
+    char bytes[16];
+    [[maybe_unused]] const auto taken = read(read_end_, bytes, sizeof bytes);  // non-blocking
+  }
   return signals_seen.load() > 0;
 }
 

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 #include <spdlog/async.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/base_sink.h>
+
+#include <mutex>
+
+#include "base/terminal.h"
 
 namespace kvern {
 namespace {
@@ -39,6 +43,19 @@ void append_value(std::string& line, std::string_view value) {
   if (!plain) line += '"';
 }
 
+/// Lines that stderr does not take are dropped: a reader that stopped must not keep the process from ending.
+class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    takes_ = write_stderr({line.data(), line.size()}, std::chrono::milliseconds(takes_ ? 100 : 0));
+  }
+  void flush_() override {}
+
+  bool takes_ = true;
+};
+
 }  // namespace
 
 Result<LogLevel> parse_log_level(std::string_view name) {
@@ -70,8 +87,8 @@ struct Log::Sink {
 
 Log::Log(LogLevel level) : level_(level), sink_(std::make_unique<Sink>()) {
   sink_->pool = std::make_shared<spdlog::details::thread_pool>(kQueueLines, 1);
-  sink_->logger = std::make_shared<spdlog::async_logger>("kvern", std::make_shared<spdlog::sinks::stderr_sink_mt>(),
-                                                         sink_->pool, spdlog::async_overflow_policy::overrun_oldest);
+  sink_->logger = std::make_shared<spdlog::async_logger>("kvern", std::make_shared<StderrSink>(), sink_->pool,
+                                                         spdlog::async_overflow_policy::overrun_oldest);
   sink_->logger->set_level(to_spdlog(level));
   sink_->logger->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v", spdlog::pattern_time_type::utc);
 }

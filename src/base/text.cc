@@ -1,6 +1,7 @@
 #include "base/text.h"
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
 
 namespace kvern {
@@ -72,6 +73,22 @@ std::size_t whole_utf8(std::string_view text) {
     return back < length ? text.size() - back : text.size();
   }
   return text.size();
+}
+
+std::optional<std::string> percent_decode(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out += text[i];
+      continue;
+    }
+    unsigned byte = 0;
+    const char* digits = text.data() + i + 1;
+    if (text.size() - i < 3 || std::from_chars(digits, digits + 2, byte, 16).ptr != digits + 2) return std::nullopt;
+    out += static_cast<char>(byte);
+    i += 2;
+  }
+  return out;
 }
 
 std::string join(std::span<const std::string> parts, std::string_view separator) {

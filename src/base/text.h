@@ -20,6 +20,9 @@ bool glob_match(std::string_view pattern, std::string_view text);
 /// The length of the longest prefix of `text` that does not end inside a UTF-8 character (at most 3 bytes shorter).
 std::size_t whole_utf8(std::string_view text);
 
+/// Percent-decoding as of RFC 3986; nullopt where a `%` is not followed by two hex digits.
+std::optional<std::string> percent_decode(std::string_view text);
+
 /// Joins with `separator`.
 std::string join(std::span<const std::string> parts, std::string_view separator);
 

@@ -42,6 +42,13 @@ TEST(WholeUtf8, NeverCutsInsideACharacter) {
   }
 }
 
+TEST(PercentDecode, WholeOrNotAtAll) {
+  EXPECT_EQ(percent_decode("org%2Fm%20x"), "org/m x");
+  EXPECT_EQ(percent_decode("plain"), "plain");
+  for (const char* wrong : {"%", "%2", "a%zz", "%2g", "%-1", "%+1"})
+    EXPECT_EQ(percent_decode(wrong), std::nullopt) << wrong;
+}
+
 TEST(Join, PutsSeparatorsBetween) {
   const std::vector<std::string> parts{"a", "b", "c"};
   EXPECT_EQ(join(parts, ", "), "a, b, c");

@@ -21,6 +21,7 @@ TEST(Loop, AfterTurnRunsOnceAfterWhatWasReady) {
   const SystemClock clock;
   const auto loop = Loop::create(clock);
   std::string seen;
+  std::promise<void> done;
   loop->run_and_wait([&] {  // all of this is ready in one turn
     loop->post([&] {
       seen += "1";
@@ -34,9 +35,8 @@ TEST(Loop, AfterTurnRunsOnceAfterWhatWasReady) {
       });
     });
     loop->post([&] { seen += "3"; });
+    loop->post([&] { loop->after_turn([&] { loop->after_turn([&] { done.set_value(); }); }); });
   });
-  std::promise<void> done;
-  loop->post([&] { loop->after_turn([&] { loop->after_turn([&] { done.set_value(); }); }); });
   done.get_future().wait();
   EXPECT_EQ(seen, "123|!?");
 }

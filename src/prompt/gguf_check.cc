@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <string_view>
@@ -25,6 +26,7 @@ using kvern_vocab::Value;
 constexpr std::uint64_t kTensorNameBytes = 63;  // GGML_MAX_NAME less its end
 constexpr std::uint32_t kTensorDimensions = 4;
 constexpr std::uint64_t kAlignmentMax = 1U << 20U;
+constexpr std::uint64_t kLayersMax = 512;  // LLAMA_MAX_LAYERS
 
 /// Text of the file as it may stand in a message: short, printable.
 std::string shown(std::string_view text) {
@@ -39,7 +41,7 @@ class Checker {
   Checker(ByteSource& source, const GgufLimits& limits) : source_(source), limits_(limits) {}
 
   Result<GgufInfo> run() {
-    if (!header() || !keys() || !tensors() || !vocabulary()) {
+    if (!header() || !keys() || !architecture() || !tensors() || !vocabulary()) {
       return fail(ErrorCode::kInvalidRequest, "not a usable GGUF file: " + error_);
     }
     return info();
@@ -81,12 +83,14 @@ class Checker {
   bool array(const std::string& key, bool keep, Value& value);
   bool tensors();
   bool tensor(std::uint64_t index, std::uint64_t& next);
+  bool architecture();
   bool vocabulary();
   GgufInfo info();
 
   bool kept(std::string_view key) const {
     return key.starts_with("general.") || key.starts_with("tokenizer.") || key.ends_with(".context_length") ||
-           key.ends_with(".vocab_size");
+           key.ends_with(".vocab_size") || key.ends_with(".block_count") || key.ends_with("norm_epsilon") ||
+           key.ends_with("norm_rms_epsilon");
   }
   const Value* find(std::string_view key, GgufType type) const {
     const auto it = metadata_->values.find(key);
@@ -300,6 +304,23 @@ bool Checker::vocabulary() {
     if (!spellings.insert(tokens.strings[i]).second) {
       return bad(fmt::format("token {} `{}` stands twice", i, shown(tokens.strings[i])));
     }
+  }
+  return true;
+}
+
+/// Numbers that llama.cpp asserts instead of checking: it would end the process, here or at the first request.
+bool Checker::architecture() {
+  const std::string name = text_of("general.architecture");
+  if (const Value* layers = find(name + ".block_count", GgufType::kUint32)) {
+    if (layers->words.at(0) == 0 || layers->words.at(0) > kLayersMax) {
+      return bad(fmt::format("it has {} layers, not 1 to {}", layers->words.at(0), kLayersMax));
+    }
+  }
+  for (const char* key : {".attention.layer_norm_epsilon", ".attention.layer_norm_rms_epsilon"}) {
+    const Value* value = find(name + key, GgufType::kFloat32);
+    if (value == nullptr) continue;
+    const auto epsilon = std::bit_cast<float>(static_cast<std::uint32_t>(value->words.at(0)));
+    if (!std::isfinite(epsilon) || epsilon < 0) return bad(fmt::format("its {} is no small positive number", key + 1));
   }
   return true;
 }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -95,6 +96,23 @@ std::vector<BrokenFile> broken_files() {
            .number<std::uint64_t>(1)
            .number(1.0F),
        "1 entries for 2 tokens"},
+      {"no layers", keys(2).key_text("general.architecture", "llama").key_u32("llama.block_count", 0), "0 layers"},
+      {"too many layers", keys(2).key_text("general.architecture", "llama").key_u32("llama.block_count", 65'535),
+       "65535 layers"},
+      {"epsilon no number",
+       keys(2)
+           .key_text("general.architecture", "llama")
+           .text("llama.attention.layer_norm_rms_epsilon")
+           .number<std::uint32_t>(6)
+           .number(std::numeric_limits<float>::quiet_NaN()),
+       "layer_norm_rms_epsilon"},
+      {"epsilon negative",
+       keys(2)
+           .key_text("general.architecture", "llama")
+           .text("llama.attention.layer_norm_epsilon")
+           .number<std::uint32_t>(6)
+           .number(-1.0F),
+       "layer_norm_epsilon"},
       {"tensor name too long", tensors(1).tensor(std::string(64, 'n'), {1}, 0, 0).data(64), "over the limit"},
       {"five dimensions", tensors(1).tensor("t", {1, 1, 1, 1, 1}, 0, 0).data(64), "5 dimensions"},
       {"negative dimension", tensors(1).tensor("t", {kHuge}, 0, 0).data(64), "negative dimension"},

@@ -30,13 +30,7 @@ std::string shown(std::string_view text) {
   return out;
 }
 
-/// The last line that begins an error in the engine's report, which quotes the source above it.
-std::string_view reason(std::string_view report) {
-  constexpr std::string_view kMark = "Error: ";
-  const std::size_t at = report.rfind(kMark);
-  return at == std::string_view::npos ? report : report.substr(at + kMark.size());
-}
-
+/// The template's own refusal is for the client; what the engine says of a faulty template is not.
 Error refused(std::string_view report) {
   constexpr std::string_view kRaised = "Jinja Exception: ";
   const std::size_t at = report.rfind(kRaised);
@@ -44,7 +38,7 @@ Error refused(std::string_view report) {
     return invalid("messages",
                    "the model's chat template refuses this conversation: " + shown(report.substr(at + kRaised.size())));
   }
-  return invalid("messages", "the model's chat template cannot print this conversation: " + shown(reason(report)));
+  return invalid("messages", "the model's chat template cannot print this conversation");
 }
 
 std::vector<Span> spans_of(jinja::string&& text) {

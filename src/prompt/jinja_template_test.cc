@@ -203,6 +203,12 @@ double thread_seconds() {
 }
 
 /// Hostile model files: each ends within a second, names its bound, and has not eaten the machine.
+#ifdef KVERN_SANITIZED
+constexpr double kSecondsMax = 10;  // CPU time, several times dearer here
+#else
+constexpr double kSecondsMax = 1;
+#endif
+
 TEST(JinjaTemplate, RunawayTemplatesEnd) {
   std::string doubling =
       "{% set ns = namespace(s='ab') %}{% for i in range(64) %}{% set ns.s = ns.s + ns.s %}{% endfor %}";
@@ -257,10 +263,10 @@ TEST(JinjaTemplate, RunawayTemplatesEnd) {
     EXPECT_THAT(error.message, testing::AnyOf(HasSubstr("bound: steps"), HasSubstr("bound: bytes"),
                                               HasSubstr("bound: depth"), HasSubstr("bound: time")))
         << source.substr(0, 120);
-    EXPECT_LT(seconds, 1) << source.substr(0, 120);
+    EXPECT_LT(seconds, kSecondsMax) << source.substr(0, 120);
     RecordProperty("seconds", std::to_string(seconds));
   }
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef KVERN_SANITIZED
   EXPECT_LE(peak_megabytes() - before, 64);
 #endif
 }

@@ -27,19 +27,7 @@ void refuse_unserved(const Fields& fields, bool has_tools) {
   if (const auto bias = fields.object("logit_bias"); bias && bias->size() > 0)
     decoding.unsupported(fields.path("logit_bias"), "no bias on tokens");
 
-  if (const auto format = fields.object("response_format")) {
-    const Path path = fields.path("response_format");
-    const Fields inner(*format, path, decoding);
-    std::string type;
-    inner.required("type");
-    if (inner.string("type", type) && type != "text") {
-      if (type == "json_object" || type == "json_schema") {
-        decoding.unsupported(inner.path("type"), "only text");
-      } else {
-        decoding.fail(inner.path("type"), fmt::format("must be text, json_object or json_schema, not {}", shown(type)));
-      }
-    }
-  }
+  refuse_unserved_extras(fields);
   if (const auto modalities = fields.array("modalities")) {
     const Path path = fields.path("modalities");
     std::size_t index = 0;

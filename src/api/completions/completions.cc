@@ -62,6 +62,7 @@ void refuse_unserved(const Fields& fields) {
     decoding.unsupported(fields.path("suffix"), "text is only continued, not filled in");
   if (const auto bias = fields.object("logit_bias"); bias && bias->size() > 0)
     decoding.unsupported(fields.path("logit_bias"), "no bias on tokens");
+  refuse_unserved_extras(fields);
 }
 
 class CompletionsDialect final : public Dialect {

@@ -46,6 +46,7 @@ class Running final : public EmbeddedEngine {
       : model_(std::move(info)),
         warnings_(backend->warnings()),
         waiting_max_(std::max(1U, options.waiting_max)),
+        sequences_(backend->sequences()),
         reuses_blocks_(options.prefix_cache && backend->can_hold()),
         backend_(std::move(backend)),
         scheduler_(SchedulerOptions{.context_tokens = backend_->context_tokens(),
@@ -83,7 +84,8 @@ class Running final : public EmbeddedEngine {
     {
       const std::lock_guard lock(mutex_);
       if (stopping_) return fail(ErrorCode::kUnavailable, "the engine is stopping");
-      if (stats_.waiting + submits_queued_ >= waiting_max_) {
+      // One that can run at once does not wait: it takes no place of the queue.
+      if (stats_.waiting + submits_queued_ >= waiting_max_ + (sequences_ - stats_.running)) {
         return fail(ErrorCode::kOverloaded, "too many requests are waiting for the engine");
       }
       if (!active_.insert(request.id).second) return fail(ErrorCode::kInternal, "a request with this id is running");
@@ -172,6 +174,12 @@ class Running final : public EmbeddedEngine {
         for (const Command& command : commands) stats_.waiting += std::holds_alternative<Submit>(command) ? 1 : 0;
       }
       for (Command& command : commands) take(std::move(command), out);
+      scheduler_.admit(out);
+      {
+        // A step takes a while: what it runs is seen as running from its start.
+        const std::lock_guard lock(mutex_);
+        stats_ = scheduler_.stats();
+      }
       if (!scheduler_.step(out)) {
         deliver(out);
         break;
@@ -242,6 +250,7 @@ class Running final : public EmbeddedEngine {
   const ModelInfo model_;
   const std::vector<std::string> warnings_;
   const std::uint32_t waiting_max_;
+  const std::uint32_t sequences_;  // requests that run at once
   const bool reuses_blocks_;
 
   mutable std::mutex mutex_;

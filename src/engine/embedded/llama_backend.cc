@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 
@@ -130,6 +131,24 @@ Result<void> LlamaBackend::open(const LlamaOptions& options) {
         "computed in full, without reuse");
   }
   batch_ = llama_batch_init(static_cast<std::int32_t>(batch_tokens_), 0, 1);
+  return try_out(path);
+}
+
+/// One token through the model before anything is served: weights that do not run, or give no numbers, are a fault of
+/// the file and belong to start-up. It also brings the first pages in, so the first request does not wait for them.
+Result<void> LlamaBackend::try_out(const std::string& path) {
+  batch_.n_tokens = 1;
+  batch_.token[0] = 0;
+  batch_.pos[0] = 0;
+  batch_.n_seq_id[0] = 1;
+  batch_.seq_id[0][0] = 0;
+  batch_.logits[0] = 1;
+  if (llama_decode(context_.get(), batch_) != 0) return start_up_error(path, "the model does not run");
+  const float* logits = llama_get_logits_ith(context_.get(), 0);
+  const bool numbers =
+      logits != nullptr && std::all_of(logits, logits + vocab_size_, [](float logit) { return !std::isnan(logit); });
+  if (!numbers) return start_up_error(path, "its weights give no numbers");
+  llama_memory_clear(memory_, false);
   return {};
 }
 
@@ -144,13 +163,13 @@ void LlamaBackend::size_pool(const LlamaOptions& options) {
       warnings_.push_back(fmt::format("the KV cache is cut to {} tokens, half of the free memory", cells));
     }
   }
-  cells = std::min<std::uint64_t>(cells, 1ULL << 30U);
+  cells = round_up(std::min<std::uint64_t>(cells, 1ULL << 30U));
   if (cells < context_tokens_) {
     warnings_.push_back(
         fmt::format("the context is cut from {} to {} tokens, the size of the KV cache", context_tokens_, cells));
     context_tokens_ = static_cast<std::uint32_t>(cells);
   }
-  cells_total_ = round_up(cells);
+  cells_total_ = static_cast<std::uint32_t>(cells);
 }
 
 LlamaBackend::~LlamaBackend() {

@@ -60,6 +60,7 @@ class LlamaBackend final : public Backend {
   };
   LlamaBackend() = default;
   Result<void> open(const LlamaOptions& options);
+  Result<void> try_out(const std::string& path);
   void size_pool(const LlamaOptions& options);
 
   std::unique_ptr<llama_model, Free> model_;

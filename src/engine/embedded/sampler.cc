@@ -51,7 +51,9 @@ LlamaSampler::LlamaSampler(llama_context* context, const GenerateRequest& reques
     for (const TokenId token : prompt) llama_sampler_accept(penalties_.back().get(), token);
   }
 
-  if (sampling.temperature <= 0) return;
+  // Below this the division by it overflows a float, and the draw is greedy anyway.
+  constexpr double kTemperatureMin = 1e-5;
+  if (sampling.temperature < kTemperatureMin) return;
   chain_.reset(llama_sampler_chain_init(llama_sampler_chain_default_params()));
   const auto add = [this](llama_sampler* sampler) { llama_sampler_chain_add(chain_.get(), sampler); };
   // top_k looks at ranks only, so it may come before the temperature, where it makes the rest cheap.

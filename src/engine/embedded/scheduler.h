@@ -56,6 +56,8 @@ class Scheduler {
   Result<void> submit(GenerateRequest request, std::shared_ptr<EventSink> sink);
   /// False when there is no such request. On return nothing of it is left and no event of it will be made.
   bool cancel(RequestId id);
+  /// Starts what can start; step() does it too. For a caller that looks at stats() before a long step.
+  void admit(std::vector<Outgoing>& out);
   /// One batch. Appends its events in order. False: told to stop; nothing of this batch counts.
   bool step(std::vector<Outgoing>& out);
   /// Ends everything there is with `error`.
@@ -78,7 +80,6 @@ class Scheduler {
     }
   };
 
-  void admit(std::vector<Outgoing>& out);
   bool awaits_blocks(Generation& waiter, std::uint32_t cached_blocks);
   bool still_awaits(const Generation& waiter) const;
   void start(Generation& generation, std::span<const kv::BlockTree::Ref> chain, std::vector<Outgoing>& out);
