@@ -34,7 +34,7 @@ function(kvern_room)
       target_compile_definitions(${ROOM_NAME}_test PRIVATE KVERN_SANITIZED)  # for tests that weigh memory or time
     endif()
     add_test(NAME ${ROOM_NAME} COMMAND ${ROOM_NAME}_test)
-    set_tests_properties(${ROOM_NAME} PROPERTIES LABELS unit TIMEOUT 900)
+    set_tests_properties(${ROOM_NAME} PROPERTIES LABELS unit TIMEOUT 3000)
   endif()
 
   foreach(fuzzer ${fuzzers})
