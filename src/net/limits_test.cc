@@ -146,7 +146,7 @@ TEST(Limits, AnAnnouncedBodyOverTheLimitIsRefusedUnread) {
   for (int i = 0; i < 40 && sent; ++i) sent = client.send(part);
   EXPECT_TRUE(sent);
   expect_refused(client, 413);
-  EXPECT_LT(resident_bytes(), before + (8U << 20U));
+  EXPECT_LT(resident_bytes(), before + testing::kMemoryFactor * (8U << 20U));
   EXPECT_EQ(server.handler().served(), 0U);
 }
 
@@ -180,7 +180,7 @@ TEST(Limits, PipeliningWithoutReadingDoesNotGrowMemory) {
   const std::size_t after = resident_bytes();
   const std::size_t grown = after > before ? after - before : 0;
   RecordProperty("grown_bytes", std::to_string(grown));
-  EXPECT_LT(grown, 2U << 20U);
+  EXPECT_LT(grown, testing::kMemoryFactor * (2U << 20U));
   expect_serves(server);
 }
 
@@ -204,7 +204,7 @@ TEST(Limits, ASlowReaderIsCutOffByBytes) {
   }
   EXPECT_TRUE(gone);
   EXPECT_LT(written, 8U << 20U);
-  EXPECT_LT(resident_bytes(), before + (4U << 20U));
+  EXPECT_LT(resident_bytes(), before + testing::kMemoryFactor * (4U << 20U));
   EXPECT_TRUE(server.handler().wait_gone(1, milliseconds(500)));
 }
 

@@ -71,4 +71,11 @@ class TestServer {
 /// Resident memory of this process.
 std::size_t resident_bytes();
 
+/// Sanitizers shadow memory and keep what was freed: bounds on growth are this many times as wide under them.
+#ifdef KVERN_SANITIZED
+inline constexpr std::size_t kMemoryFactor = 16;
+#else
+inline constexpr std::size_t kMemoryFactor = 1;
+#endif
+
 }  // namespace kvern::net::testing
