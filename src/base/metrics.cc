@@ -18,8 +18,17 @@ prometheus::Histogram& Metrics::histogram(const std::string& name, const std::st
   return prometheus::BuildHistogram().Name(name).Help(help).Register(registry_).Add(labels, buckets);
 }
 
+void Metrics::on_scrape(std::function<void()> refresh) {
+  const std::lock_guard lock(mutex_);
+  refresh_.push_back(std::move(refresh));
+}
+
 std::string Metrics::text() const {
-  for (const auto& refresh : refresh_) refresh();
+  {
+    // One scrape at a time: a refresh reads and writes what it copies.
+    const std::lock_guard lock(mutex_);
+    for (const auto& refresh : refresh_) refresh();
+  }
   return prometheus::TextSerializer{}.Serialize(registry_.Collect());
 }
 

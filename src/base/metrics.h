@@ -11,8 +11,9 @@
 
 #include <functional>
 #include <map>
-#include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 namespace kvern {
 
@@ -27,13 +28,14 @@ class Metrics {
   prometheus::Histogram& histogram(const std::string& name, const std::string& help,
                                    const prometheus::Histogram::BucketBoundaries& buckets, const Labels& labels = {});
   /// `refresh` runs before each scrape, to copy state kept elsewhere into gauges and counters.
-  void on_scrape(std::function<void()> refresh) { refresh_.push_back(std::move(refresh)); }
+  void on_scrape(std::function<void()> refresh);
   /// The text exposition format, version 0.0.4.
   std::string text() const;
 
  private:
   prometheus::Registry registry_;
-  std::vector<std::function<void()>> refresh_;
+  mutable std::mutex mutex_;
+  std::vector<std::function<void()>> refresh_;  // guarded by mutex_
 };
 
 }  // namespace kvern

@@ -62,7 +62,7 @@ ClientConnection::ClientConnection(Loop& loop, ClientConnectionOwner& owner, std
     : loop_(loop),
       owner_(&owner),
       id_(id),
-      socket_(std::make_unique<tcp::socket>(io_of(loop))),
+      socket_(std::make_shared<tcp::socket>(io_of(loop))),
       timer_(std::make_unique<asio::steady_timer>(io_of(loop))) {}
 
 ClientConnection::~ClientConnection() = default;
@@ -89,15 +89,17 @@ void ClientConnection::connect(std::uint64_t handle, const ClientRequest& reques
 }
 
 void ClientConnection::connect_to(const tcp::resolver::results_type& endpoints) {
-  asio::async_connect(*socket_, endpoints,
-                      [self = shared_from_this()](const boost::system::error_code& error, const tcp::endpoint&) {
-                        if (!self->owner_) return;
-                        if (error) return self->fail(ErrorCode::kUnavailable, "cannot connect to the worker");
-                        boost::system::error_code ignored;
-                        self->socket_->native_non_blocking(true, ignored);
-                        tune_connection(self->socket_->native_handle(), kSilentMax);
-                        self->begin();
-                      });
+  // The connect looks at the socket before it calls back, also when it was cancelled: it has to be there still.
+  asio::async_connect(
+      *socket_, endpoints,
+      [self = shared_from_this(), socket = socket_](const boost::system::error_code& error, const tcp::endpoint&) {
+        if (!self->owner_) return;
+        if (error) return self->fail(ErrorCode::kUnavailable, "cannot connect to the worker");
+        boost::system::error_code ignored;
+        self->socket_->native_non_blocking(true, ignored);
+        tune_connection(self->socket_->native_handle(), kSilentMax);
+        self->begin();
+      });
 }
 
 void ClientConnection::carry(std::uint64_t handle, const ClientRequest& request) {
@@ -235,6 +237,8 @@ void ClientConnection::close() {
   if (!owner_) return;
   owner_ = nullptr;
   request_ = nullptr;
+  boost::system::error_code ignored;
+  socket_->close(ignored);
   socket_.reset();
   resolver_.reset();
   timer_.reset();

@@ -59,7 +59,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   Loop& loop_;
   ClientConnectionOwner* owner_;  // null once closed
   const std::uint64_t id_;
-  std::unique_ptr<boost::asio::ip::tcp::socket> socket_;  // null once closed
+  std::shared_ptr<boost::asio::ip::tcp::socket> socket_;  // null once closed; a connect under way holds it too
   std::unique_ptr<boost::asio::ip::tcp::resolver> resolver_;
   std::unique_ptr<boost::asio::steady_timer> timer_;
 
