@@ -81,8 +81,8 @@ std::string format_log_line(std::string_view event, std::initializer_list<LogFie
 }
 
 struct Log::Sink {
-  std::shared_ptr<spdlog::details::thread_pool> pool;
   std::shared_ptr<spdlog::async_logger> logger;
+  std::shared_ptr<spdlog::details::thread_pool> pool;  // ends first: its thread writes what waits by the logger
 };
 
 Log::Log(LogLevel level) : level_(level), sink_(std::make_unique<Sink>()) {
