@@ -20,7 +20,7 @@ MAY_INCLUDE = {
     "pipeline": {"prompt", "parser", "router", "kv", "engine", "ir", "base"},
     "net": {"base"},
     "sim": {"pipeline", "api", "prompt", "parser", "router", "kv", "engine", "ir", "base"},
-    "app": {"api", "pipeline", "net", "engine", "prompt", "parser", "router", "kv", "ir", "base"},
+    "app": {"api", "pipeline", "sim", "net", "engine", "prompt", "parser", "router", "kv", "ir", "base"},
 }
 ADAPTERS_MAY_ALSO = {"net"}  # engine/<adapter>/: some talk to workers
 WALLS = ("prompt/", "engine/embedded/")  # where llama.cpp's headers may be included

@@ -233,7 +233,9 @@ void HttpApi::serve_models(Context& context) {
     entries.push_back({model->name, created_.count(), model->context_tokens});
   }
   if (context.rest.empty()) return reply(context, {200, {}, api::render_model_list(entries)});
-  auto one = api::render_model(entries, percent_decode(context.rest).value_or(std::string(context.rest)));
+  const std::string name = percent_decode(context.rest).value_or(std::string(context.rest));
+  const auto model = parts_.models.find(name);
+  auto one = api::render_model(entries, model ? model->name : name);
   if (!one) return reply_error(context, one.error());
   reply(context, {200, {}, std::move(*one)});
 }
@@ -248,6 +250,7 @@ void HttpApi::serve_tokenize(Context& context) {
   const auto work = [model, decoded = std::make_shared<api::TokenizeCall>(std::move(*call))]() -> Result<std::string> {
     Result<Tokens> tokens = Tokens{};
     if (const auto* text = std::get_if<std::string>(&decoded->request.prompt)) {
+      if (auto error = pipeline::check_text(decoded->request, *model, text->size())) return std::move(*error);
       tokens = model->tokenizer->encode_text(*text, decoded->add_special_tokens.value_or(true));
     } else {
       tokens = pipeline::prompt_tokens(decoded->request, *model);
@@ -269,14 +272,17 @@ void HttpApi::serve_tokenize(Context& context) {
   Lane& lane = context.lane;
   context.request.body = {};
   lane.tokenizing.emplace(id, std::move(context));
-  const bool taken = parts_.pool.try_run([&lane, id, work, finish] {
+  active_.fetch_add(1);
+  const bool taken = parts_.pool.try_run([this, &lane, id, work, finish] {
     auto result = std::make_shared<Result<std::string>>(work());
-    lane.loop->post([&lane, id, result, finish] {
+    lane.loop->post([this, &lane, id, result, finish] {
       auto done = lane.tokenizing.extract(id);
       finish(done.mapped(), std::move(*result));
+      active_.fetch_sub(1);
     });
   });
   if (!taken) {
+    active_.fetch_sub(1);
     auto refused = lane.tokenizing.extract(id);
     reply_error(refused.mapped(), fail(ErrorCode::kOverloaded, "Too many prompts wait to be tokenised."));
   }

@@ -30,7 +30,9 @@ struct ServeFlags {
 };
 
 void add_serve_flags(CLI::App& command, ServeFlags& flags) {
-  command.add_option("--config", flags.config, "Config file (YAML); its keys are these flags with _ for -")
+  command
+      .add_option("--config", flags.config,
+                  "Config file (YAML): these flags with _ for -, and allowed_hosts, allowed_origins, models, limits")
       ->type_name("FILE");
   command.add_flag("--print-config", flags.print_config, "Print the settings in force as a config file, and exit");
   for (const Setting& setting : kvern::app::setting_table()) {
@@ -47,6 +49,8 @@ void add_serve_flags(CLI::App& command, ServeFlags& flags) {
               },
               help)
           ->type_name(std::string(setting.value_name))
+          ->expected(1)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
           ->allow_extra_args(false);
     }
   }

@@ -4,7 +4,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <future>
 #include <thread>
 
 #ifdef KVERN_HAS_EMBEDDED
@@ -136,16 +135,16 @@ Result<LoadedModel> load_model(const Settings& settings, Log& log) {
   if (!aliases) return aliases.error();
   model->aliases = std::move(*aliases);
 
-  // Vocabulary and weights load side by side: each takes about a tenth of a second for the default model.
-  auto tokenizer_loading = std::async(std::launch::async, [&info] { return prompt::load_tokenizer(*info); });
+  // In this order: what would make llama.cpp end the process is an error of the first two.
+  auto tokenizer = prompt::load_tokenizer(*info);
+  if (!tokenizer) return at_file(path, tokenizer.error(), "Its vocabulary cannot be used.");
+  auto chat_template = prompt::load_template(*info);
+  if (!chat_template) return at_file(path, chat_template.error(), "Its chat template cannot be used.");
   const bool is_scripted = settings.engine.starts_with(kScriptPrefix);
 #ifdef KVERN_HAS_EMBEDDED
   if (!is_scripted) {
     auto engine = load_embedded(settings, path, model->name, log);
-    if (!engine) {
-      tokenizer_loading.wait();
-      return engine.error();
-    }
+    if (!engine) return engine.error();
     loaded.engine = "embedded";
     loaded.warnings = (*engine)->warnings();
     if (const unsigned cores = std::thread::hardware_concurrency(); settings.threads > cores) {
@@ -159,14 +158,9 @@ Result<LoadedModel> load_model(const Settings& settings, Log& log) {
 #else
   static_cast<void>(log);
   if (!is_scripted) {
-    tokenizer_loading.wait();
     return fail(ErrorCode::kUnavailable, "this kvern was built without the embedded engine (KVERN_ENGINE=OFF)");
   }
 #endif
-  auto tokenizer = tokenizer_loading.get();
-  if (!tokenizer) return at_file(path, tokenizer.error(), "Its vocabulary cannot be used.");
-  auto chat_template = prompt::load_template(*info);
-  if (!chat_template) return at_file(path, chat_template.error(), "Its chat template cannot be used.");
   if (is_scripted) {
     loaded.engine = "scripted";
     model->context_tokens = settings.ctx == 0 ? kScriptedContext : settings.ctx;

@@ -96,7 +96,7 @@ void ClientConnection::connect_to(const tcp::resolver::results_type& endpoints) 
         if (!self->owner_) return;
         if (error) return self->fail(ErrorCode::kUnavailable, "cannot connect to the worker");
         boost::system::error_code ignored;
-        self->socket_->native_non_blocking(true, ignored);
+        static_cast<void>(self->socket_->native_non_blocking(true, ignored));
         tune_connection(self->socket_->native_handle(), kSilentMax);
         self->begin();
       });
@@ -238,7 +238,7 @@ void ClientConnection::close() {
   owner_ = nullptr;
   request_ = nullptr;
   boost::system::error_code ignored;
-  socket_->close(ignored);
+  static_cast<void>(socket_->close(ignored));
   socket_.reset();
   resolver_.reset();
   timer_.reset();

@@ -141,7 +141,8 @@ class ServerImpl final : public Server {
 
 }  // namespace
 
-Result<std::unique_ptr<Server>> Server::listen(ServerOptions options, std::vector<Loop*> loops, Handler& handler) {
+Result<std::unique_ptr<Server>> Server::listen(const ServerOptions& options, std::vector<Loop*> loops,
+                                               Handler& handler) {
   KV_CHECK(!loops.empty());
   auto listener = open_listener(options.host, options.port);
   if (!listener) return std::move(listener).error();

@@ -107,7 +107,8 @@ class Server {
  public:
   virtual ~Server() = default;
   /// Binds and listens; kUnavailable with what to do when the address is taken. `handler` and `loops` outlive it.
-  static Result<std::unique_ptr<Server>> listen(ServerOptions options, std::vector<Loop*> loops, Handler& handler);
+  static Result<std::unique_ptr<Server>> listen(const ServerOptions& options, std::vector<Loop*> loops,
+                                                Handler& handler);
   virtual std::uint16_t port() const = 0;
   /// Stops accepting and closes idle connections; answers under way go on, and each connection closes after its answer.
   virtual void drain() = 0;

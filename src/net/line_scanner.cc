@@ -73,14 +73,12 @@ ScanVerdict ChunkLineScanner::scan(std::string_view bytes, std::size_t& used) {
         if (is_hex(c)) {
           nonzero_ = nonzero_ || c != '0';
           state_ = State::kSize;
-        } else if (state_ == State::kSize0) {
-          return ScanVerdict::kBad;  // empty, signed, or no number
-        } else if (c == '\r') {
+        } else if (state_ == State::kSize && c == '\r') {
           state_ = State::kCr;
-        } else if (c == ';' || c == ' ' || c == '\t') {
+        } else if (state_ == State::kSize && (c == ';' || c == ' ' || c == '\t')) {
           state_ = State::kExtension;
         } else {
-          return ScanVerdict::kBad;
+          return ScanVerdict::kBad;  // empty, signed, or no number
         }
         break;
       case State::kExtension:

@@ -44,8 +44,8 @@ class Dispatcher::Sink final : public engine::EventSink {
 
   void on_events(std::vector<engine::EngineEvent> events) override {
     if (owner_.expired()) return;
-    executor_.post([owner = owner_, batch = std::move(events)]() mutable {
-      if (const auto dispatcher = owner.lock()) dispatcher->on_engine(std::move(batch));
+    executor_.post([owner = owner_, batch = std::move(events)] {
+      if (const auto dispatcher = owner.lock()) dispatcher->on_engine(batch);
     });
   }
 
@@ -118,7 +118,7 @@ void Dispatcher::prepared(RequestId id, Result<Prepared> prepared) {
   active.submitted = true;
 }
 
-void Dispatcher::on_engine(std::vector<engine::EngineEvent> events) {
+void Dispatcher::on_engine(const std::vector<engine::EngineEvent>& events) {
   // Events of one request stand in order, but those of several may be mixed: gather, then deliver each once.
   std::unordered_map<RequestId, TurnOutput> outputs;
   std::vector<RequestId> order;

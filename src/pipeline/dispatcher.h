@@ -44,7 +44,7 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
 
   Dispatcher(Executor& executor, WorkerPool& pool, PipelineMetrics& metrics);
   void prepared(RequestId id, Result<struct Prepared> prepared);
-  void on_engine(std::vector<engine::EngineEvent> events);
+  void on_engine(const std::vector<engine::EngineEvent>& events);
   void deliver(RequestId id, TurnOutput output);
   void fail(RequestId id, Error error);
 

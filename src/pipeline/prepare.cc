@@ -27,13 +27,6 @@ Error too_long(const ir::Request& request, const Model& model, std::size_t token
   return error;
 }
 
-/// Text that cannot fit whatever its tokens is refused by its length: tokenising tens of megabytes takes seconds.
-std::optional<Error> check_text(const ir::Request& request, const Model& model, std::size_t bytes) {
-  const std::size_t piece = model.tokenizer->piece_bytes_max();
-  if (piece == 0 || bytes / piece < model.context_tokens) return std::nullopt;
-  return too_long(request, model, bytes / piece, true);
-}
-
 /// Blocks are shared inside a tenant, and a client's salt splits that further. Length-prefixed, so no two pairs meet.
 std::string cache_namespace(const ir::Request& request) {
   if (request.tenant == "default" && request.hints.cache_salt.empty()) return {};
@@ -77,6 +70,12 @@ Result<Encoded> encode(const ir::Request& request, const Model& model) {
 }
 
 }  // namespace
+
+std::optional<Error> check_text(const ir::Request& request, const Model& model, std::size_t bytes) {
+  const std::size_t piece = model.tokenizer->piece_bytes_max();
+  if (piece == 0 || bytes / piece < model.context_tokens) return std::nullopt;
+  return too_long(request, model, bytes / piece, true);
+}
 
 Result<Tokens> prompt_tokens(const ir::Request& request, const Model& model) {
   auto encoded = encode(request, model);

@@ -2,6 +2,8 @@
 // of a second by the size of the prompt, so big ones run on the pool.
 #pragma once
 
+#include <optional>
+
 #include "base/result.h"
 #include "engine/engine.h"
 #include "ir/request.h"
@@ -21,6 +23,10 @@ Result<Prepared> prepare(const ir::Request& request, const Model& model);
 
 /// The prompt's tokens alone; what /tokenize answers.
 Result<Tokens> prompt_tokens(const ir::Request& request, const Model& model);
+
+/// Text of `bytes` that cannot fit whatever its tokens is refused by its length (kContextLength): tokenising tens of
+/// megabytes takes seconds.
+std::optional<Error> check_text(const ir::Request& request, const Model& model, std::size_t bytes);
 
 /// Rough size of the work in bytes, to decide where it runs. O(blocks).
 std::size_t prompt_bytes(const ir::Request& request);

@@ -24,7 +24,7 @@ void Turn::on_engine(const engine::EngineEvent& event, TurnOutput& out) {
     usage_.completion_tokens = std::max(usage_.completion_tokens, finished->completion_tokens);
     std::string text;
     detokenizer_.finish(text);
-    take_text(std::move(text), out);
+    take_text(text, out);
     if (done_) return;
     std::string held;
     stops_.finish(held);
@@ -42,19 +42,19 @@ void Turn::on_output(const engine::Output& output, TurnOutput& out) {
     ++usage_.completion_tokens;
     std::string text;
     detokenizer_.add_bytes(output.text, text);
-    take_text(std::move(text), out);
+    take_text(text, out);
   }
   for (const TokenId token : output.tokens) {
     if (done_) return;
     ++usage_.completion_tokens;
     std::string text;
     detokenizer_.add(token, text);
-    take_text(std::move(text), out);
+    take_text(text, out);
     if (thought_) ++usage_.reasoning_tokens;
   }
 }
 
-void Turn::take_text(std::string text, TurnOutput& out) {
+void Turn::take_text(const std::string& text, TurnOutput& out) {
   if (text.empty()) return;
   if (stops_.empty() || usage_.completion_tokens <= options_.min_tokens) {
     options_.parser->add(text, pieces_);

@@ -45,7 +45,7 @@ class Turn {
 
  private:
   void on_output(const engine::Output& output, TurnOutput& out);
-  void take_text(std::string text, TurnOutput& out);
+  void take_text(const std::string& text, TurnOutput& out);
   void take_pieces(TurnOutput& out);
   void end(ir::FinishReason reason, std::string stop_string, bool complete, TurnOutput& out);
   void emit(ir::Event event, TurnOutput& out);

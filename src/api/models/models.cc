@@ -47,8 +47,10 @@ Error unknown_model(std::span<const ModelEntry> models, std::string_view name) {
   std::string message =
       fmt::format("The model `{}` is not served here. Served: {}.", asked, served.empty() ? "none" : served);
   if (!models.empty())
-    message += fmt::format(" To accept this name, add to the config: models: [{{name: \"{}\", aliases: [\"{}\"]}}]",
-                           models[0].name, asked);
+    message += fmt::format(
+        " To accept this name, start with --alias '{1}', or add to the config: models: [{{name: \"{0}\", aliases: "
+        "[\"{1}\"]}}]",
+        models[0].name, asked);
   return {ErrorCode::kNotFound, std::move(message), "model", "model_not_found", {}};
 }
 

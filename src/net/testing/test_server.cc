@@ -91,8 +91,9 @@ bool SteeredHandler::wait_gone(std::size_t count, std::chrono::milliseconds with
 
 TestServer::TestServer(ServerOptions options, std::size_t loops) {
   std::vector<Loop*> borrowed;
+  borrowed.reserve(loops);
   for (std::size_t i = 0; i < loops; ++i) borrowed.push_back(loops_.emplace_back(Loop::create(clock_)).get());
-  auto server = Server::listen(std::move(options), std::move(borrowed), handler_);
+  auto server = Server::listen(options, std::move(borrowed), handler_);
   KV_CHECK(server.ok());
   server_ = std::move(server).value();
 }
