@@ -95,8 +95,10 @@ void ClientConnection::connect_to(const tcp::resolver::results_type& endpoints) 
       [self = shared_from_this(), socket = socket_](const boost::system::error_code& error, const tcp::endpoint&) {
         if (!self->owner_) return;
         if (error) return self->fail(ErrorCode::kUnavailable, "cannot connect to the worker");
-        boost::system::error_code ignored;
-        static_cast<void>(self->socket_->native_non_blocking(true, ignored));
+        boost::system::error_code refused;
+        if (self->socket_->native_non_blocking(true, refused)) {
+          return self->fail(ErrorCode::kUnavailable, "cannot connect to the worker");
+        }
         tune_connection(self->socket_->native_handle(), kSilentMax);
         self->begin();
       });
@@ -238,7 +240,7 @@ void ClientConnection::close() {
   owner_ = nullptr;
   request_ = nullptr;
   boost::system::error_code ignored;
-  static_cast<void>(socket_->close(ignored));
+  [[maybe_unused]] const auto closed = socket_->close(ignored);
   socket_.reset();
   resolver_.reset();
   timer_.reset();

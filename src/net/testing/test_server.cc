@@ -89,7 +89,7 @@ bool SteeredHandler::wait_gone(std::size_t count, std::chrono::milliseconds with
   return changed_.wait_for(lock, within, [&] { return gone_ >= count; });
 }
 
-TestServer::TestServer(ServerOptions options, std::size_t loops) {
+TestServer::TestServer(const ServerOptions& options, std::size_t loops) {
   std::vector<Loop*> borrowed;
   borrowed.reserve(loops);
   for (std::size_t i = 0; i < loops; ++i) borrowed.push_back(loops_.emplace_back(Loop::create(clock_)).get());

@@ -49,7 +49,7 @@ class SteeredHandler final : public Handler {
 
 class TestServer {
  public:
-  explicit TestServer(ServerOptions options = {}, std::size_t loops = 1);
+  explicit TestServer(const ServerOptions& options = {}, std::size_t loops = 1);
   ~TestServer();
   std::uint16_t port() const { return server_->port(); }
   Server& server() { return *server_; }
