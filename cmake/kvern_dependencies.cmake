@@ -9,6 +9,7 @@ find_package(CLI11 REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(GTest REQUIRED)
 find_package(prometheus-cpp REQUIRED COMPONENTS core)
+find_package(cppzmq REQUIRED)
 
 add_library(kvern_xxhash INTERFACE)
 find_path(KVERN_XXHASH_INCLUDE xxhash.h REQUIRED)

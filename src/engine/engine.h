@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -27,6 +28,8 @@ struct GenerateRequest {
   bool ignore_eos = false;
   ir::Sampling sampling;
   std::int32_t priority = 0;  // higher is sooner
+  /// Report the log probability of every token, and of this many of the likeliest at its place. Absent: none.
+  std::optional<std::uint32_t> logprobs;
   /// Who may share cached blocks with this request: equal strings only (tenant and cache salt). Empty: everybody's.
   std::string cache_namespace;
   /// The rendered prompt as text; only the scripted engine reads it.
@@ -37,11 +40,18 @@ struct GenerateRequest {
 struct Accepted {
   std::uint32_t prompt_tokens = 0;
   std::optional<std::uint32_t> cached_tokens;
+  std::string worker;  // who runs it, where there are several
+};
+/// How likely a token was: natural logarithms of the model's own distribution, before temperature, penalties and bias.
+struct TokenLogprob {
+  float logprob = 0;
+  std::vector<std::pair<TokenId, float>> top;  // the likeliest tokens at its place, best first
 };
 /// New tokens in order. `text` is set only by engines that answer in text instead of ids (scripted `chunks`).
 struct Output {
   Tokens tokens;
   std::string text;
+  std::vector<TokenLogprob> logprobs;  // one for each of `tokens`, or empty
 };
 enum class StopCause : std::uint8_t { kEos, kStopToken, kLength };
 /// The generation is complete; counts are the engine's own. The token that stopped it is in no Output, but counted.

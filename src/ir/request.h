@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct Sampling {
   double frequency_penalty = 0.0;
   double repetition_penalty = 1.0;
   std::optional<std::uint64_t> seed;
+  std::vector<std::pair<TokenId, float>> logit_bias;  // added to the logits; each token once
   bool operator==(const Sampling&) const = default;
 };
 
@@ -66,6 +68,9 @@ struct Request {
   ToolChoice tool_choice;
   Sampling sampling;
   Stopping stopping;
+  std::uint32_t choices = 1;  // answers to the same prompt, each drawn for itself
+  /// Tell how likely each token was, and this many of the likeliest at its place. Absent: do not.
+  std::optional<std::uint32_t> logprobs;
   Hints hints;
   /// Switches for the chat template (`chat_template_kwargs`): name to JSON text of a scalar.
   std::map<std::string, std::string> template_options;
