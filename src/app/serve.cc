@@ -35,6 +35,10 @@ net::ServerOptions server_options(const Settings& settings) {
   options.header_deadline = std::chrono::milliseconds(settings.limits[api::Limit::kHeaderDeadlineMs]);
   options.body_deadline = std::chrono::milliseconds(settings.limits[api::Limit::kBodyDeadlineMs]);
   options.idle_deadline = std::chrono::milliseconds(settings.limits[api::Limit::kIdleDeadlineMs]);
+  options.header_fields_max = settings.limits[api::Limit::kHeaderFields];
+  options.write_deadline = std::chrono::milliseconds(settings.limits[api::Limit::kWriteDeadlineMs]);
+  options.write_buffer_max = settings.limits[api::Limit::kWriteBufferBytes];
+  options.connections_max = settings.limits[api::Limit::kConnections];
   return options;
 }
 

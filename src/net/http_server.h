@@ -91,7 +91,7 @@ struct ServerOptions {
   std::chrono::milliseconds write_deadline{30'000};
   /// Unsent bytes of a streamed answer beyond which a reader is cut off.
   std::size_t write_buffer_max = 1U << 20U;
-  std::size_t connections_max = 0;  // 0: what the descriptor limit allows, less a reserve
+  std::size_t connections_max = 0;  // at most what the descriptor limit allows, less a reserve; 0: that
 };
 
 struct ServerStats {
