@@ -27,6 +27,8 @@ class Lane : public std::enable_shared_from_this<Lane> {
   bool cancel(RequestId id);
   /// Ends every request with `error`.
   void fail_all(const Error& error);
+  /// Hands over the events gathered so far. For the end; otherwise a turn's end does it.
+  void flush();
 
  private:
   class Stream;
@@ -38,7 +40,6 @@ class Lane : public std::enable_shared_from_this<Lane> {
   void send(const std::shared_ptr<Stream>& stream, const GenerateRequest& request);
   /// Where events for a sink gather until the end of the turn.
   std::vector<EngineEvent>& events_for(const std::shared_ptr<EventSink>& sink);
-  void flush();
   /// The stream's answer is over; `read_on` leaves its connection to come to its end for the next request.
   void retire(Stream& stream, bool read_on);
   void tick();
