@@ -126,7 +126,10 @@ class ServerImpl final : public Server {
   }
 
   ServerStats stats() const override {
-    return {counters_.accepted.load(), counters_.refused.load(), counters_.open.load(), counters_.exchanges.load()};
+    ServerStats stats{counters_.accepted.load(), counters_.refused.load(), counters_.open.load(),
+                      counters_.exchanges.load()};
+    for (const auto& shard : shards_) stats.writes += shard->writes();
+    return stats;
   }
 
  private:

@@ -99,6 +99,7 @@ struct ServerStats {
   std::uint64_t refused = 0;  // over connections_max or out of descriptors
   std::uint32_t open = 0;
   std::uint32_t exchanges = 0;  // requests being served
+  std::uint64_t writes = 0;     // to sockets, since the start
 };
 
 /// Listens on one socket and spreads its connections over the loops given, so that a port held by another process is an
