@@ -9,11 +9,10 @@
 #ifdef KVERN_HAS_EMBEDDED
 #include "engine/embedded/embedded_engine.h"
 #endif
+#include "app/vocabulary.h"
 #include "base/file.h"
 #include "engine/scripted/scripted_engine.h"
 #include "prompt/gguf_check.h"
-#include "prompt/gguf_tokenizer.h"
-#include "prompt/jinja_template.h"
 
 namespace kvern::app {
 namespace {
@@ -135,11 +134,9 @@ Result<LoadedModel> load_model(const Settings& settings, Log& log) {
   if (!aliases) return aliases.error();
   model->aliases = std::move(*aliases);
 
-  // In this order: what would make llama.cpp end the process is an error of the first two.
-  auto tokenizer = prompt::load_tokenizer(*info);
-  if (!tokenizer) return at_file(path, tokenizer.error(), "Its vocabulary cannot be used.");
-  auto chat_template = prompt::load_template(*info);
-  if (!chat_template) return at_file(path, chat_template.error(), "Its chat template cannot be used.");
+  // First: what would make llama.cpp end the process is an error of these two.
+  auto vocabulary = load_vocabulary(path, *info);
+  if (!vocabulary) return vocabulary.error();
   const bool is_scripted = settings.engine.starts_with(kScriptPrefix);
 #ifdef KVERN_HAS_EMBEDDED
   if (!is_scripted) {
@@ -164,12 +161,13 @@ Result<LoadedModel> load_model(const Settings& settings, Log& log) {
   if (is_scripted) {
     loaded.engine = "scripted";
     model->context_tokens = settings.ctx == 0 ? kScriptedContext : settings.ctx;
-    auto engine = load_scripted(settings, {model->name, model->context_tokens, (*tokenizer)->size()}, *tokenizer);
+    const auto& tokenizer = vocabulary->tokenizer;
+    auto engine = load_scripted(settings, {model->name, model->context_tokens, tokenizer->size()}, tokenizer);
     if (!engine) return engine.error();
     model->engine = std::move(*engine);
   }
-  model->tokenizer = std::move(*tokenizer);
-  model->chat_template = std::move(*chat_template);
+  model->tokenizer = std::move(vocabulary->tokenizer);
+  model->chat_template = std::move(vocabulary->chat_template);
   const auto& traits = model->chat_template->traits();
   loaded.template_has_tools = traits.tools;
   if (!traits.warning.empty()) loaded.warnings.push_back(traits.warning);
