@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "app/bench/bench.h"
+#include "app/doctor.h"
 #include "app/serve.h"
 #include "app/settings.h"
 #include "app/version.h"
@@ -105,6 +106,22 @@ int run(int argc, char** argv) {
   ServeFlags worker_flags;
   add_serve_flags(*worker, Scope::kWorker, worker_flags);
 
+  ServeFlags doctor_flags;
+  bool doctor_json = false;
+  auto* doctor = app.add_subcommand("doctor", "Check workers and say what is missing, what it costs, and the remedy");
+  doctor->add_option("--config", doctor_flags.config, "Config file of `kvern serve`")->type_name("FILE");
+  doctor
+      ->add_option_function<std::string>(
+          "--workers",
+          [&doctor_flags](const std::string& path) {
+            for (const Setting& setting : kvern::app::setting_table()) {
+              if (setting.key == "workers") doctor_flags.given.emplace_back(&setting, path);
+            }
+          },
+          "Workers file to check (default: the config's; without one, the model of this machine)")
+      ->type_name("FILE");
+  doctor->add_flag("--json", doctor_json, "Print one JSON document");
+
   kvern::app::BenchOptions bench_options;
   auto* bench = app.add_subcommand("bench", "Measure a part of kvern on this machine");
   bench->add_option("part", bench_options.part, "engine, http, or relay (the byte relay that http measures beside)")
@@ -124,6 +141,12 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kExitUsage;
   }
   if (serve->parsed()) return run_serving(flags, kvern::app::serve);
+  if (doctor->parsed()) {
+    const auto settings = settings_from(doctor_flags);
+    if (settings) return kvern::app::doctor(*settings, doctor_json);
+    kvern::write_stderr(fmt::format("kvern: {}\n", settings.error().message));
+    return kExitUsage;
+  }
   if (worker->parsed()) return run_serving(worker_flags, kvern::app::worker);
   return kvern::app::run_bench(bench_options);
 }
