@@ -18,7 +18,7 @@ namespace kvern::engine::events {
 /// Whose bytes encode() writes. The recordings of each decode and encode to themselves.
 enum class WireStyle : std::uint8_t {
   kVllmMaps,     // vLLM since events are maps (0.32): unsigned hashes, defaults left out
-  kVllmTuples,   // vLLM before: tuples, their tails cut after the last value that is set
+  kVllmTuples,   // vLLM before: tuples, the tail behind lora_name cut after its last value
   kSglangMaps,   // SGLang: maps, signed hashes
   kSglangTuples  // SGLang before: short tuples
 };
