@@ -39,8 +39,9 @@ struct Step {
 /// One asker and how far it has been told.
 struct Replay {
   std::string peer;
-  std::vector<std::string> state;  // of before the buffer, its last under the number before `next`
+  std::vector<std::string> state;  // of before the buffer as it was then
   std::size_t state_told = 0;
+  std::uint64_t state_end = 0;  // one past the number of the last of these
   std::uint64_t next = 0;
   steady_clock::time_point progress;
 };
@@ -213,6 +214,7 @@ class ZmqPublisher final : public Publisher {
     Replay& replay = replays_.emplace_back();
     replay.peer = std::move(peer);
     replay.next = std::max(from, buffer_.first());
+    replay.state_end = buffer_.first();
     replay.progress = steady_clock::now();
     if (from >= buffer_.first()) return;
     // Numbers from `from` to the buffer's first stand for the state. `from` itself is spared where possible: an asker
@@ -235,7 +237,6 @@ class ZmqPublisher final : public Publisher {
         if (sent == ZmqSocket::Sent::kGone) return true;
         if (replay.peer.empty()) return true;  // the end was told
       }
-      replay.progress = steady_clock::now();
       replays_waiting_ = false;
       return false;
     });
@@ -245,8 +246,8 @@ class ZmqPublisher final : public Publisher {
     const bool from_state = replay.state_told < replay.state.size();
     replay.next = std::max(replay.next, buffer_.first());  // what left meanwhile is a hole: the asker will ask again
     std::uint64_t sequence = replay.next;
-    if (from_state) sequence = buffer_.first() - (replay.state.size() - replay.state_told);
-    const bool ends = !from_state && replay.next == buffer_.end();
+    if (from_state) sequence = replay.state_end - (replay.state.size() - replay.state_told);
+    const bool ends = !from_state && replay.next >= buffer_.end();
     if (ends) sequence = kEndOfReplay;
     std::string_view payload;
     if (from_state) {
@@ -258,6 +259,7 @@ class ZmqPublisher final : public Publisher {
     const std::array<std::string_view, 5> frames{replay.peer, "", ends ? "" : options_.topic, number, payload};
     const auto sent = router_.send(frames);
     if (sent != ZmqSocket::Sent::kSent) return sent;
+    replay.progress = steady_clock::now();
     if (ends) {
       replay.peer.clear();
     } else if (from_state) {

@@ -103,6 +103,8 @@ class ZmqSubscriber final : public Subscriber {
     }
     wakeup_.signal();
     if (thread_.joinable()) thread_.join();
+    // ZeroMQ would wait for ever to tell of a connection that ends when nobody listens any more.
+    zmq_socket_monitor(sub_.handle(), nullptr, 0);
   }
 
   Result<void> open() {
@@ -163,7 +165,9 @@ class ZmqSubscriber final : public Subscriber {
       wakeup_.drain();
       // Connections first: a message that comes over a new one must not be taken for the old publisher's.
       read_monitor();
-      const bool idle = !read_live() && !read_replay();
+      const bool more_live = read_live();
+      const bool more_replay = read_replay();
+      const bool idle = !more_live && !more_replay;
       // While the consumer is behind nothing is read, and no answer is late.
       if (idle && updates_.has_room() && steady_clock::now() >= tracker_.deadline()) step(Tick{});
       const std::lock_guard lock(mutex_);
