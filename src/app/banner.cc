@@ -64,15 +64,21 @@ std::string workers_banner(const std::vector<Workers::Line>& workers, const std:
   return text + try_it(url, first, several);
 }
 
-std::string worker_banner(const LoadedModel& loaded, const std::string& url) {
+std::string worker_banner(const LoadedModel& loaded, const EventSource& events, const std::string& url) {
   const auto& model = *loaded.model;
   std::string text;
   line(text, "model", fmt::format("{} ({} engine, {})", model.name, loaded.engine, loaded.file));
   line(text, "context", fmt::format("{} tokens", model.context_tokens));
   for (const auto& warning : loaded.warnings) line(text, "warning", warning);
+  std::string more;
+  if (!events.endpoint.empty()) {
+    line(text, "events", events.endpoint);
+    more += fmt::format(", events: \"{}\"", events.endpoint);
+  }
+  if (!events.replay_endpoint.empty()) more += fmt::format(", replay: \"{}\"", events.replay_endpoint);
   return text + fmt::format("\n  For the workers file of `kvern serve --workers FILE`:\n"
-                            "    workers: [{{name: a, kind: kvern, url: \"{}\", tokenizer: \"{}\"}}]\n\n",
-                            url, loaded.file);
+                            "    workers: [{{name: a, kind: kvern, url: \"{}\", tokenizer: \"{}\"{}}}]\n\n",
+                            url, loaded.file, more);
 }
 
 }  // namespace kvern::app

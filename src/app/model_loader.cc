@@ -69,8 +69,10 @@ Result<std::shared_ptr<engine::Engine>> load_scripted(const Settings& settings, 
 
 #ifdef KVERN_HAS_EMBEDDED
 Result<std::unique_ptr<engine::EmbeddedEngine>> load_embedded(const Settings& settings, const std::string& path,
-                                                              const std::string& name, Log& log) {
+                                                              const std::string& name,
+                                                              std::shared_ptr<kv::KvEventSink> kv_events, Log& log) {
   engine::EmbeddedOptions options;
+  options.kv_events = std::move(kv_events);
   options.model_path = path;
   options.name = name;
   options.ctx = settings.ctx;
@@ -114,7 +116,7 @@ std::string cache_folder() {
 
 std::string default_model_path() { return fmt::format("{}/models/{}", cache_folder(), kDefaultModel); }
 
-Result<LoadedModel> load_model(const Settings& settings, Log& log) {
+Result<LoadedModel> load_model(const Settings& settings, Log& log, std::shared_ptr<kv::KvEventSink> kv_events) {
   for (const auto& [key, tokens] :
        {std::pair("ctx", settings.ctx), std::pair("kv_cache_tokens", settings.kv_cache_tokens)}) {
     if (tokens != 0 && tokens < kTokensMin) {
@@ -140,7 +142,7 @@ Result<LoadedModel> load_model(const Settings& settings, Log& log) {
   const bool is_scripted = settings.engine.starts_with(kScriptPrefix);
 #ifdef KVERN_HAS_EMBEDDED
   if (!is_scripted) {
-    auto engine = load_embedded(settings, path, model->name, log);
+    auto engine = load_embedded(settings, path, model->name, std::move(kv_events), log);
     if (!engine) return engine.error();
     loaded.engine = "embedded";
     loaded.warnings = (*engine)->warnings();
@@ -159,6 +161,9 @@ Result<LoadedModel> load_model(const Settings& settings, Log& log) {
   }
 #endif
   if (is_scripted) {
+    if (kv_events) {
+      return fail(ErrorCode::kInvalidRequest, "the scripted engine caches nothing to tell of: leave --events out");
+    }
     loaded.engine = "scripted";
     model->context_tokens = settings.ctx == 0 ? kScriptedContext : settings.ctx;
     const auto& tokenizer = vocabulary->tokenizer;
