@@ -8,7 +8,7 @@ namespace kvern::engine::testing {
 namespace {
 
 INSTANTIATE_TEST_SUITE_P(Wires, AdapterConformance, ::testing::Values(vllm_wire()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& wire) { return wire.param.name; });
 
 // --- Stream -------------------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ class VllmAdapter : public AdapterConformance {
   Asked asked_;
 };
 INSTANTIATE_TEST_SUITE_P(Own, VllmAdapter, ::testing::Values(vllm_wire()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& wire) { return wire.param.name; });
 
 TEST_P(VllmAdapter, SendsWhatTheRequestSaysAndNothingElse) {
   auto one = request(0xabc);
