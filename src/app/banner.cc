@@ -34,13 +34,13 @@ std::string banner(const LoadedModel& loaded, const std::string& url) {
   std::string text;
   line(text, "model", fmt::format("{} ({} engine, {})", model.name, loaded.engine, loaded.file));
   line(text, "context", fmt::format("{} tokens", model.context_tokens));
-  line(text, "tools", loaded.template_has_tools
-                          ? "the chat template prints tools"
-                          : "the chat template has no place for tools: the model will not see them");
+  line(text, "tools",
+       loaded.template_has_tools ? "the chat template prints tools"
+                                 : "the chat template has no place for tools: the model will not see them");
   line(text, "parser", "hermes (<think> and <tool_call>), the only family so far");
-  line(text, "kv cache", loaded.cache_tokens > 0
-                             ? fmt::format("{} tokens, shared by all requests in blocks of 16", loaded.cache_tokens)
-                             : std::string("none"));
+  line(text, "kv cache",
+       loaded.cache_tokens > 0 ? fmt::format("{} tokens, shared by all requests in blocks of 16", loaded.cache_tokens)
+                               : std::string("none"));
   for (const auto& warning : loaded.warnings) line(text, "warning", warning);
   return text + try_it(url, model.name, false);
 }
@@ -50,8 +50,8 @@ std::string workers_banner(const std::vector<Workers::Line>& workers, const std:
   std::string first;
   bool several = false;
   for (const auto& worker : workers) {
-    std::string state = worker.model.empty() ? std::string("no answer yet") :
-                                               fmt::format("{}, {} tokens", worker.model, worker.context_tokens);
+    std::string state = worker.model.empty() ? std::string("no answer yet")
+                                             : fmt::format("{}, {} tokens", worker.model, worker.context_tokens);
     if (!worker.trouble.empty()) state += ": " + worker.trouble;
     line(text, "worker", fmt::format("{} ({}, {}): {}", worker.name, worker.kind, worker.url, state));
     if (worker.model.empty()) continue;
@@ -76,9 +76,10 @@ std::string worker_banner(const LoadedModel& loaded, const EventSource& events, 
     more += fmt::format(", events: \"{}\"", events.endpoint);
   }
   if (!events.replay_endpoint.empty()) more += fmt::format(", replay: \"{}\"", events.replay_endpoint);
-  return text + fmt::format("\n  For the workers file of `kvern serve --workers FILE`:\n"
-                            "    workers: [{{name: a, kind: kvern, url: \"{}\", tokenizer: \"{}\"{}}}]\n\n",
-                            url, loaded.file, more);
+  return text + fmt::format(
+                    "\n  For the workers file of `kvern serve --workers FILE`:\n"
+                    "    workers: [{{name: a, kind: kvern, url: \"{}\", tokenizer: \"{}\"{}}}]\n\n",
+                    url, loaded.file, more);
 }
 
 }  // namespace kvern::app

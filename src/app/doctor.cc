@@ -23,14 +23,18 @@ Patient examine_embedded(const Settings& settings) {
                               settings.model.empty() ? "run scripts/setup" : "name another file with --model"});
     return patient;
   }
-  patient.checks.push_back({"model file", Finding::kOk,
-                            fmt::format("vocabulary of {} tokens and chat template can be used",
-                                        vocabulary->tokenizer->size()),
-                            {}, {}});
-  const auto& traits = vocabulary->chat_template->traits();
   patient.checks.push_back(
-      {"tools", traits.tools ? Finding::kOk : Finding::kInfo,
-       traits.tools ? "the chat template prints them" : "the chat template has no place for them", {}, {}});
+      {"model file",
+       Finding::kOk,
+       fmt::format("vocabulary of {} tokens and chat template can be used", vocabulary->tokenizer->size()),
+       {},
+       {}});
+  const auto& traits = vocabulary->chat_template->traits();
+  patient.checks.push_back({"tools",
+                            traits.tools ? Finding::kOk : Finding::kInfo,
+                            traits.tools ? "the chat template prints them" : "the chat template has no place for them",
+                            {},
+                            {}});
   return patient;
 }
 

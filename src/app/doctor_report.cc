@@ -24,8 +24,9 @@ const char* word(Finding finding) {
 
 bool all_well(const std::vector<Patient>& patients) {
   return std::ranges::all_of(patients, [](const Patient& patient) {
-    return std::ranges::all_of(
-        patient.checks, [](const Check& check) { return check.finding == Finding::kOk || check.finding == Finding::kInfo; });
+    return std::ranges::all_of(patient.checks, [](const Check& check) {
+      return check.finding == Finding::kOk || check.finding == Finding::kInfo;
+    });
   });
 }
 

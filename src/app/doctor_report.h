@@ -13,8 +13,8 @@ enum class Finding : std::uint8_t { kOk, kInfo, kWarning, kFault };
 struct Check {
   std::string what;  // "token ids"
   Finding finding = Finding::kOk;
-  std::string found;  // what is so
-  std::string costs;  // what it costs, where it is not well
+  std::string found;   // what is so
+  std::string costs;   // what it costs, where it is not well
   std::string remedy;  // the flag to add, or what to do
 };
 

@@ -16,9 +16,7 @@ constexpr std::size_t kPoolWaitingMax = 256;
 /// After the deadline: time for the failure events to leave.
 constexpr auto kFarewell = std::chrono::milliseconds(500);
 
-bool is_loopback(const Settings& settings) {
-  return settings.host == "localhost" || is_loopback_name(settings.host);
-}
+bool is_loopback(const Settings& settings) { return settings.host == "localhost" || is_loopback_name(settings.host); }
 
 unsigned cores() { return std::max(1U, std::thread::hardware_concurrency()); }
 

@@ -21,7 +21,8 @@ struct Source {
 /// With --workers, what describes an engine of one's own would be ignored: better to say so.
 Result<void> check_sources(const Settings& settings) {
   if (settings.workers.empty()) return {};
-  for (const auto& [flag, given] : {std::pair("--model", !settings.model.empty()), {"--name", !settings.name.empty()},
+  for (const auto& [flag, given] : {std::pair("--model", !settings.model.empty()),
+                                    {"--name", !settings.name.empty()},
                                     {"--engine", settings.engine != "embedded"}}) {
     if (!given) continue;
     return fail(ErrorCode::kInvalidRequest,

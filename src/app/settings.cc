@@ -140,9 +140,9 @@ std::vector<Setting> make_table() {
                    [](const Settings& settings) { return settings.strategy; }, Scope::kServe});
   table.push_back(only(Scope::kServe, duration("worker_connect_deadline", "For a connection to a worker",
                                                &Settings::worker_connect_deadline)));
-  table.push_back(only(Scope::kServe, duration("worker_first_token_deadline",
-                                               "For a worker's first token, its queue included",
-                                               &Settings::worker_first_token_deadline)));
+  table.push_back(
+      only(Scope::kServe, duration("worker_first_token_deadline", "For a worker's first token, its queue included",
+                                   &Settings::worker_first_token_deadline)));
   table.push_back(only(Scope::kServe, duration("worker_between_tokens_deadline", "Between two tokens of a worker",
                                                &Settings::worker_between_tokens_deadline)));
   table.push_back(only(Scope::kServe, duration("worker_silent_deadline",
@@ -150,8 +150,8 @@ std::vector<Setting> make_table() {
                                                &Settings::worker_silent_deadline)));
   table.push_back(only(Scope::kWorker, text("events", "Publish KV events here (tcp://HOST:PORT), as vLLM does",
                                             "ENDPOINT", &Settings::events)));
-  table.push_back(only(Scope::kWorker, text("replay", "Answer requests for missed KV events here", "ENDPOINT",
-                                            &Settings::replay)));
+  table.push_back(
+      only(Scope::kWorker, text("replay", "Answer requests for missed KV events here", "ENDPOINT", &Settings::replay)));
   return table;
 }
 

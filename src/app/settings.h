@@ -24,13 +24,13 @@ struct ModelNames {
 struct Settings {
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;
-  std::string model;                // GGUF path; empty: the default model of scripts/setup
-  std::string engine = "embedded";  // or scripted:FILE
-  std::string workers;              // workers file; empty: the embedded engine
+  std::string model;                      // GGUF path; empty: the default model of scripts/setup
+  std::string engine = "embedded";        // or scripted:FILE
+  std::string workers;                    // workers file; empty: the embedded engine
   std::string strategy = "least_loaded";  // how workers are chosen
-  std::string events;               // `kvern worker`: where KV events are published; empty: nowhere
-  std::string replay;               // `kvern worker`: where they are replayed
-  std::string name;                 // model id; empty: the file's name without .gguf
+  std::string events;                     // `kvern worker`: where KV events are published; empty: nowhere
+  std::string replay;                     // `kvern worker`: where they are replayed
+  std::string name;                       // model id; empty: the file's name without .gguf
   std::vector<std::string> aliases;
   std::uint32_t ctx = 0;              // 0: the trained length
   std::uint32_t kv_cache_tokens = 0;  // 0: 4 x ctx, at most half of free memory

@@ -153,8 +153,8 @@ void WorkerApi::serve(net::Request request, std::shared_ptr<net::Exchange> excha
     case api::WireService::kHealth:
       // vLLM answers with an empty body.
       if (!draining_.load() && model.engine->healthy()) return reply(context, 200, {});
-      return reply_error(context, draining_.load() ? draining_error()
-                                                   : kvern::fail(ErrorCode::kUnavailable, "The engine is stuck."));
+      return reply_error(
+          context, draining_.load() ? draining_error() : kvern::fail(ErrorCode::kUnavailable, "The engine is stuck."));
     case api::WireService::kLive: return reply(context, 200, R"({"status":"live"})");
     case api::WireService::kVersion: return reply(context, 200, fmt::format(R"({{"version":"kvern-{}"}})", kVersion));
     case api::WireService::kLoad: return reply(context, 200, fmt::format(R"({{"server_load":{}}})", active()));
@@ -221,8 +221,7 @@ void WorkerApi::serve_tokenize(Context& context) {
   if (call->return_token_strs) {
     for (const TokenId token : *tokens) pieces.push_back(model.tokenizer->piece(token, true));
   }
-  reply(context, 200,
-        api::render_tokenize(*tokens, model.context_tokens, call->return_token_strs ? &pieces : nullptr));
+  reply(context, 200, api::render_tokenize(*tokens, model.context_tokens, call->return_token_strs ? &pieces : nullptr));
 }
 
 void WorkerApi::serve_detokenize(Context& context) {

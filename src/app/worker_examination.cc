@@ -129,8 +129,7 @@ class Examination {
 
  private:
   void add(std::string what, Finding finding, std::string found, std::string costs = {}, std::string remedy = {}) {
-    patient_.checks.push_back(
-        {std::move(what), finding, std::move(found), std::move(costs), std::move(remedy)});
+    patient_.checks.push_back({std::move(what), finding, std::move(found), std::move(costs), std::move(remedy)});
   }
 
   bool check_reachable() {
@@ -152,7 +151,8 @@ class Examination {
     }
     auto facts = engine::read_models(models->body, spec_.model);
     if (!facts) {
-      add("model", Finding::kFault, facts.error().message, "no request can go to this worker", "start a vLLM server there");
+      add("model", Finding::kFault, facts.error().message, "no request can go to this worker",
+          "start a vLLM server there");
       return false;
     }
     facts_ = *std::move(facts);
@@ -190,7 +190,8 @@ class Examination {
       return true;
     }
     Tokens theirs;
-    for (const auto& child : told->children()) theirs.push_back(static_cast<TokenId>(child.value.integer().value_or(-1)));
+    for (const auto& child : told->children())
+      theirs.push_back(static_cast<TokenId>(child.value.integer().value_or(-1)));
     const prompt::Span span{std::string(kTrickyText), prompt::Origin::kTemplate};
     const Tokens ours = vocabulary_->tokenizer->encode({&span, 1});
     if (ours == theirs) {

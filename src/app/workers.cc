@@ -42,8 +42,8 @@ Result<engine::WorkerAddress> address_of(const WorkerSpec& spec) {
   if (spec.api_key_env.empty()) return address;
   const char* key = std::getenv(spec.api_key_env.c_str());
   if (key == nullptr || *key == '\0') {
-    return fail(ErrorCode::kInvalidRequest, fmt::format("worker `{}`: the variable {} (api_key_env) is not set",
-                                                        spec.name, spec.api_key_env));
+    return fail(ErrorCode::kInvalidRequest,
+                fmt::format("worker `{}`: the variable {} (api_key_env) is not set", spec.name, spec.api_key_env));
   }
   address.api_key = Secret(key);
   return address;
@@ -295,7 +295,8 @@ void Workers::regroup() {
     if (!fits) {
       refused = fmt::format("serves `{}` with another tokenizer or parser than worker `{}`", entry->served_id(),
                             members.front()->spec.name);
-      if (refused != entry->refused) parts_.log.error("worker left out", {{"worker", entry->spec.name}, {"reason", refused}});
+      if (refused != entry->refused)
+        parts_.log.error("worker left out", {{"worker", entry->spec.name}, {"reason", refused}});
     } else {
       members.push_back(entry.get());
     }

@@ -85,10 +85,10 @@ class Workers {
   std::string stamp_;  // of the file as last read
   const std::shared_ptr<Scout> scout_;
   mutable std::mutex mutex_;
-  std::vector<std::shared_ptr<Entry>> entries_;  // guarded by mutex_; in the file's order
-  std::map<std::string, Served> served_;         // guarded by mutex_
+  std::vector<std::shared_ptr<Entry>> entries_;                            // guarded by mutex_; in the file's order
+  std::map<std::string, Served> served_;                                   // guarded by mutex_
   std::map<std::string, std::shared_ptr<const Vocabulary>> vocabularies_;  // by path; the watcher's
-  std::vector<std::string> published_;                                      // models with metrics
+  std::vector<std::string> published_;                                     // models with metrics
   std::condition_variable wake_;
   bool stopping_ = false;  // guarded by mutex_
   std::thread thread_;

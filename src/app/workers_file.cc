@@ -77,7 +77,8 @@ class Reader : private YamlSource {
 
  private:
   Result<WorkerSpec> read_worker(const YAML::Node& item) const {
-    if (!item.IsMap()) return fault(item, "a worker is a map, such as {name: a, kind: vllm, url: http://127.0.0.1:8000}");
+    if (!item.IsMap())
+      return fault(item, "a worker is a map, such as {name: a, kind: vllm, url: http://127.0.0.1:8000}");
     if (auto unique = check_unique(item); !unique) return unique.error();
     WorkerSpec spec;
     for (const auto& entry : item) {
@@ -110,7 +111,9 @@ class Reader : private YamlSource {
     for (const auto& [key, value] : {std::pair("name", &spec.name), {"kind", &spec.kind}, {"url", &spec.url}}) {
       if (value->empty()) return fault(item, fmt::format("a worker needs `{}`", key));
     }
-    const auto about = [&](std::string_view what) { return fault(item, fmt::format("worker `{}`: {}", spec.name, what)); };
+    const auto about = [&](std::string_view what) {
+      return fault(item, fmt::format("worker `{}`: {}", spec.name, what));
+    };
     const bool is_word = std::ranges::all_of(spec.name, [](unsigned char c) { return c > 0x20 && c < 0x7F; });
     if (!is_word || spec.name.size() > kNameBytesMax) return about("a name is a word of ASCII, such as gpu-1");
     const auto kind = std::ranges::find(kKinds, spec.kind, &Kind::name);
@@ -124,17 +127,19 @@ class Reader : private YamlSource {
     if (!url) return about("`url` " + url.error().message);
     spec.at = *std::move(url);
     if (std::ranges::find(kParsers, spec.parser) == kParsers.end()) {
-      return about(fmt::format("there is no parser `{}` yet; there are: {}", spec.parser,
-                               fmt::join(kParsers, ", ")));
+      return about(fmt::format("there is no parser `{}` yet; there are: {}", spec.parser, fmt::join(kParsers, ", ")));
     }
     return check_tokenizer(item, spec);
   }
 
   Result<void> check_tokenizer(const YAML::Node& item, WorkerSpec& spec) const {
-    const auto about = [&](std::string_view what) { return fault(item, fmt::format("worker `{}`: {}", spec.name, what)); };
+    const auto about = [&](std::string_view what) {
+      return fault(item, fmt::format("worker `{}`: {}", spec.name, what));
+    };
     if (spec.tokenizer.empty()) {
-      return about("`tokenizer` is missing: kvern sends this worker token ids, so it needs the GGUF file of the same "
-                   "model for vocabulary and chat template (its weights are not loaded)");
+      return about(
+          "`tokenizer` is missing: kvern sends this worker token ids, so it needs the GGUF file of the same "
+          "model for vocabulary and chat template (its weights are not loaded)");
     }
     std::filesystem::path path(spec.tokenizer);
     if (path.is_relative()) path = std::filesystem::path(name()).parent_path() / path;
@@ -151,8 +156,8 @@ class Reader : private YamlSource {
 }  // namespace
 
 bool WorkerSpec::operator==(const WorkerSpec& other) const {
-  const bool same_texts = std::ranges::all_of(
-      kTextKeys, [&](const TextKey& row) { return this->*row.member == other.*row.member; });
+  const bool same_texts =
+      std::ranges::all_of(kTextKeys, [&](const TextKey& row) { return this->*row.member == other.*row.member; });
   return same_texts && bind == other.bind;
 }
 

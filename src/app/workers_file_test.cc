@@ -8,13 +8,16 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Result<std::vector<WorkerSpec>> parse(const std::string& text) { return parse_workers(text, "/etc/kvern/workers.yaml"); }
+Result<std::vector<WorkerSpec>> parse(const std::string& text) {
+  return parse_workers(text, "/etc/kvern/workers.yaml");
+}
 
 TEST(WorkersFile, ReadsYamlAndJson) {
   const auto specs = parse(
       "workers:\n"
       "  - {name: a, kind: vllm, url: 'http://10.0.0.5:8000/v1', tokenizer: m.gguf, model: big, api_key_env: KEY}\n"
-      "  - name: b\n    kind: kvern\n    url: http://[::1]:9\n    tokenizer: /m.gguf\n    parser: plain\n    bind: true\n");
+      "  - name: b\n    kind: kvern\n    url: http://[::1]:9\n    tokenizer: /m.gguf\n    parser: plain\n    bind: "
+      "true\n");
   ASSERT_TRUE(specs.ok()) << specs.error().message;
   ASSERT_EQ(specs->size(), 2U);
   EXPECT_EQ(specs->at(0).at.host, "10.0.0.5");

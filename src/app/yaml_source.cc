@@ -34,7 +34,8 @@ Result<YAML::Node> load_yaml(const std::string& text, const YamlSource& source) 
   try {
     const auto documents = YAML::LoadAll(text);
     if (documents.size() > 1) {
-      return fail(ErrorCode::kInvalidRequest, fmt::format("{}: holds several YAML documents; one is read", source.name()));
+      return fail(ErrorCode::kInvalidRequest,
+                  fmt::format("{}: holds several YAML documents; one is read", source.name()));
     }
     return documents.empty() ? YAML::Node() : documents.front();
   } catch (const YAML::Exception& exception) {

@@ -67,7 +67,8 @@ std::string sha256_hex(std::string_view bytes) {
   for (std::size_t at = 0; at < tail.size(); at += kBlock) add_block(state, std::string_view(tail).substr(at, kBlock));
   std::string hex;
   for (const std::uint32_t word : state) {
-    for (int shift = 28; shift >= 0; shift -= 4) hex += "0123456789abcdef"[(word >> static_cast<unsigned>(shift)) & 0xFU];
+    for (int shift = 28; shift >= 0; shift -= 4)
+      hex += "0123456789abcdef"[(word >> static_cast<unsigned>(shift)) & 0xFU];
   }
   return hex;
 }

@@ -87,7 +87,8 @@ Result<WireCall> decode_wire_completion(std::string_view body, const Limits& lim
   decode_wire_stream(fields, call);
   decode_sampling(fields, request.sampling);
   decode_stopping(fields, request.stopping);
-  if (!request.stopping.max_tokens) request.stopping.max_tokens = std::max(kMaxTokensInitial, request.stopping.min_tokens);
+  if (!request.stopping.max_tokens)
+    request.stopping.max_tokens = std::max(kMaxTokensInitial, request.stopping.min_tokens);
   decode_hints(fields, request.hints);
   request.hints.priority = -request.hints.priority;  // clipped far inside its range
   std::uint32_t logprobs = 0;

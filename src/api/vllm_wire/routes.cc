@@ -42,9 +42,9 @@ Result<WireService> find_wire_route(std::string_view method, std::string_view pa
   if (known) {
     return fail(ErrorCode::kMethodNotAllowed, fmt::format("This path takes {}.", allowed_wire_methods(path)));
   }
-  return fail(ErrorCode::kNotFound,
-              fmt::format("There is nothing at this path of a worker; `kvern serve` has the chat APIs. Endpoints: {}.",
-                          list));
+  return fail(
+      ErrorCode::kNotFound,
+      fmt::format("There is nothing at this path of a worker; `kvern serve` has the chat APIs. Endpoints: {}.", list));
 }
 
 std::string allowed_wire_methods(std::string_view path) {

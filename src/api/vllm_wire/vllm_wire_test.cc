@@ -1,4 +1,5 @@
-// vLLM's wire from the server's side: the bytes of a recorded vLLM 0.32 come out again, requests go in as it takes them.
+// vLLM's wire from the server's side: the bytes of a recorded vLLM 0.32 come out again, requests go in as it takes
+// them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -59,10 +60,10 @@ std::string write_again(const std::string& line, bool continuous, bool include_u
     if (!answer) {
       const json::Value first = (*root.find("choices")->children().begin()).value;
       const auto echo = first.find("prompt_token_ids");
-      answer.emplace(WireHead{root.find("id")->string(), *root.find("created")->integer(), "smol",
-                              "vllm-0.32.0-8228d687"},
-                     WireAnswerOptions{true, include_usage, continuous, return_ids, false},
-                     echo->is(json::Kind::kArray) ? ids_of(*echo) : Tokens());
+      answer.emplace(
+          WireHead{root.find("id")->string(), *root.find("created")->integer(), "smol", "vllm-0.32.0-8228d687"},
+          WireAnswerOptions{true, include_usage, continuous, return_ids, false},
+          echo->is(json::Kind::kArray) ? ids_of(*echo) : Tokens());
     }
     if (const auto found = root.find("usage")) usage = usage_of(*found);
     for (const auto& choice : root.find("choices")->children()) {

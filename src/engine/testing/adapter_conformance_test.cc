@@ -80,9 +80,8 @@ TEST_P(AdapterConformance, ACancelBeforeTheFirstByteReachesTheWorker) {
 }
 
 TEST_P(AdapterConformance, ACancelledConnectionCarriesNothingElse) {
-  FakeWorker worker([](const Asked& asked) {
-    return asked.connection == 0 ? begun({5}, Plan::Then::kHang) : answer({9});
-  });
+  FakeWorker worker(
+      [](const Asked& asked) { return asked.connection == 0 ? begun({5}, Plan::Then::kHang) : answer({9}); });
   start(worker.port());
   ASSERT_TRUE(engine_->submit(request(2), sink_).ok());
   ASSERT_TRUE(sink_->wait_tokens(RequestId{2}, 1));
@@ -136,9 +135,7 @@ TEST_P(AdapterConformance, RefusalsHaveACodeAndOurWords) {
 }
 
 TEST_P(AdapterConformance, RetryAfterIsPassedOnWithinReason) {
-  FakeWorker worker([](const Asked&) {
-    return Plan{{http_answer(503, "", "text/plain", "retry-after: 7\r\n")}};
-  });
+  FakeWorker worker([](const Asked&) { return Plan{{http_answer(503, "", "text/plain", "retry-after: 7\r\n")}}; });
   start(worker.port());
   const Heard heard = run(request(1));
   ASSERT_TRUE(heard.failed);
@@ -225,10 +222,12 @@ TEST_P(AdapterConformance, AStreamThatStallsEndsAtItsDeadline) {
 }
 
 TEST_P(AdapterConformance, ASilentWorkerIsTakenForDead) {
-  FakeWorker worker([](const Asked& asked) {
-    // The process is stopped: what it was asked before goes on no more, and its probes hang.
-    return asked.method == "POST" ? begun({5}, Plan::Then::kHang) : Plan{{}, Plan::Then::kHang};
-  }, true);
+  FakeWorker worker(
+      [](const Asked& asked) {
+        // The process is stopped: what it was asked before goes on no more, and its probes hang.
+        return asked.method == "POST" ? begun({5}, Plan::Then::kHang) : Plan{{}, Plan::Then::kHang};
+      },
+      true);
   start(worker.port(), {.probe_interval = std::chrono::milliseconds(20), .silent_max = std::chrono::milliseconds(100)});
   const Heard heard = run(request(1));
   ASSERT_TRUE(heard.failed);

@@ -25,7 +25,8 @@ std::optional<Plan> standard_answer(const Asked& asked) {
   if (asked.path == "/health") return Plan{{http_answer(200, "")}};
   if (asked.path == "/version") return Plan{{http_answer(200, R"({"version":"0.32.0"})")}};
   if (asked.path == "/v1/models") {
-    return Plan{{http_answer(200, R"({"object":"list","data":[{"id":"smol","object":"model","max_model_len":1024}]})")}};
+    return Plan{
+        {http_answer(200, R"({"object":"list","data":[{"id":"smol","object":"model","max_model_len":1024}]})")}};
   }
   return std::nullopt;
 }

@@ -138,27 +138,31 @@ TEST_P(VllmAdapter, LogProbabilitiesComeByTokenIds) {
   EXPECT_EQ(heard.logprobs[0].logprob, -2.5F);
   EXPECT_EQ(heard.logprobs[0].top, (std::vector<std::pair<TokenId, float>>{{7, -0.5F}, {8, -1.0F}}));
   one.id = RequestId{2};
-  EXPECT_TRUE(answered({sse_head(), vllm_event({5}, "\"length\""), vllm_done()}, one).failed) << "asked for, but not there";
+  EXPECT_TRUE(answered({sse_head(), vllm_event({5}, "\"length\""), vllm_done()}, one).failed)
+      << "asked for, but not there";
 }
 
 TEST_P(VllmAdapter, AFailureInTheMiddleIsInOurWords) {
-  const Heard heard = answered(
-      {sse_head(), vllm_event({5}), vllm_data(R"({"error":{"message":"CUDA at /opt/x","type":"Internal","code":500}})"), vllm_done()},
-      request(1));
+  const Heard heard =
+      answered({sse_head(), vllm_event({5}),
+                vllm_data(R"({"error":{"message":"CUDA at /opt/x","type":"Internal","code":500}})"), vllm_done()},
+               request(1));
   ASSERT_TRUE(heard.failed);
   EXPECT_EQ(heard.failed->code, ErrorCode::kEngine);
   EXPECT_EQ(heard.failed->message.find("CUDA"), std::string::npos);
 }
 
 TEST_P(VllmAdapter, TextWithoutTokenIdsIsOfNoUse) {
-  const Heard heard = answered({sse_head(), vllm_data(R"({"choices":[{"index":0,"text":"hi","token_ids":null}]})")}, request(1));
+  const Heard heard =
+      answered({sse_head(), vllm_data(R"({"choices":[{"index":0,"text":"hi","token_ids":null}]})")}, request(1));
   ASSERT_TRUE(heard.failed);
   EXPECT_EQ(heard.failed->code, ErrorCode::kUnavailable);
 }
 
 TEST_P(VllmAdapter, SeveralEventsOfOneReadAreOneCall) {
-  const Heard heard = answered(
-      {sse_head() + vllm_event({5}) + vllm_event({6}) + vllm_event({7}) + vllm_event({8}, "\"length\"") + vllm_usage(3, 4) + vllm_done()}, request(1));
+  const Heard heard = answered({sse_head() + vllm_event({5}) + vllm_event({6}) + vllm_event({7}) +
+                                vllm_event({8}, "\"length\"") + vllm_usage(3, 4) + vllm_done()},
+                               request(1));
   EXPECT_EQ(heard.tokens.size(), 4U);
   EXPECT_EQ(sink_->batches(), 1U);
 }

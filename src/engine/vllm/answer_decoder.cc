@@ -84,9 +84,8 @@ void AnswerDecoder::take_chunk(Chunk& chunk, std::vector<EngineEvent>& out) {
   if (chunk.failed) {
     worker_text_ = std::move(chunk.error_text);
     const bool is_busy = chunk.error_code == 429 || chunk.error_code == 503;
-    return fail(kvern::fail(is_busy ? ErrorCode::kUnavailable : ErrorCode::kEngine,
-                            "The worker failed on this request."),
-                out);
+    return fail(
+        kvern::fail(is_busy ? ErrorCode::kUnavailable : ErrorCode::kEngine, "The worker failed on this request."), out);
   }
   if (chunk.usage) take_usage(*chunk.usage);
   if (!chunk.has_choice) {

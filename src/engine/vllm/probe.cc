@@ -12,6 +12,7 @@ namespace kvern::engine {
 namespace {
 
 constexpr std::size_t kAnswerBytesMax = 1U << 20U;
+constexpr std::size_t kModelBytesMax = 512;
 
 net::ClientRequest question(const WorkerAddress& worker, std::string_view path, std::chrono::milliseconds deadline) {
   auto request = request_to(worker, "GET", path);
@@ -62,6 +63,7 @@ Result<WorkerFacts> read_models(std::string_view body, std::string_view wanted) 
     if (is_wanted) break;
   }
   if (!found || found->model.empty()) return fail(ErrorCode::kUnavailable, "/v1/models lists no model");
+  if (found->model.size() > kModelBytesMax) return none;
   if (found->max_model_len == 0) return fail(ErrorCode::kUnavailable, "/v1/models tells no max_model_len");
   return *found;
 }

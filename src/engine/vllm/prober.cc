@@ -38,9 +38,8 @@ void Prober::ask() {
   const VllmOptions& options = state_->options();
   const bool wants_facts = was_down_ || ++rounds_ % kFactsEvery == 0;
   if (!wants_facts) {
-    return probe_health(*client_, options.address, options.deadlines.probe, [this](const Result<void>& result) {
-      answered(result, nullptr);
-    });
+    return probe_health(*client_, options.address, options.deadlines.probe,
+                        [this](const Result<void>& result) { answered(result, nullptr); });
   }
   probe_worker(*client_, options.address, options.model, options.deadlines.probe,
                [this](const Result<WorkerFacts>& facts) {

@@ -77,9 +77,8 @@ class Worker final : public VllmEngine {
     }
     const auto& lane = lanes_[request.id.value % lanes_.size()];
     auto parcel = std::make_shared<GenerateRequest>(std::move(request));
-    lane->loop().post([lane, parcel, sink = std::move(sink)]() mutable {
-      lane->submit(std::move(*parcel), std::move(sink));
-    });
+    lane->loop().post(
+        [lane, parcel, sink = std::move(sink)]() mutable { lane->submit(std::move(*parcel), std::move(sink)); });
     return {};
   }
 

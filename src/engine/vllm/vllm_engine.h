@@ -41,9 +41,9 @@ struct WorkerDeadlines {
 struct VllmOptions {
   std::string name;  // of the worker, for logs and Accepted
   WorkerAddress address;
-  std::string model;      // the id the worker knows
-  ModelInfo info;         // what is served
-  WorkerFacts facts;      // as probed when this was made
+  std::string model;  // the id the worker knows
+  ModelInfo info;     // what is served
+  WorkerFacts facts;  // as probed when this was made
   /// Whether a token ends an answer (GGUF's EOS, end of turn...); may be empty.
   std::function<bool(TokenId)> is_end;
   WorkerDeadlines deadlines;

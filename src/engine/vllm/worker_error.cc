@@ -41,8 +41,8 @@ std::optional<std::chrono::seconds> retry_after(const net::Headers& headers) {
 
 /// Fields that kvern passes on as the client set them, so a worker with narrower bounds refuses the client.
 constexpr std::array<std::string_view, 12> kClientFields{
-    "temperature", "top_p",          "top_k",     "min_p",      "presence_penalty", "frequency_penalty", "min_tokens",
-    "logprobs",    "stop_token_ids", "logit_bias", "max_tokens", "repetition_penalty"};
+    "temperature", "top_p",    "top_k",          "min_p",      "presence_penalty", "frequency_penalty",
+    "min_tokens",  "logprobs", "stop_token_ids", "logit_bias", "max_tokens",       "repetition_penalty"};
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 

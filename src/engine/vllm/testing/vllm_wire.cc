@@ -30,14 +30,14 @@ std::string vllm_data(const std::string& json) { return chunk("data: " + json + 
 
 std::string vllm_event(const std::vector<int>& tokens, std::string_view finish, std::string_view stop) {
   return vllm_data(fmt::format(R"({{"id":"cmpl-1","object":"text_completion","created":1,"model":"smol","choices":[{{)"
-                          R"("index":0,"text":"x","logprobs":null,"finish_reason":{},"stop_reason":{},)"
-                          R"("prompt_token_ids":null,"token_ids":[{}]}}]}})",
-                          finish, stop, fmt::join(tokens, ",")));
+                               R"("index":0,"text":"x","logprobs":null,"finish_reason":{},"stop_reason":{},)"
+                               R"("prompt_token_ids":null,"token_ids":[{}]}}]}})",
+                               finish, stop, fmt::join(tokens, ",")));
 }
 
 std::string vllm_usage(std::uint32_t prompt, std::uint32_t completion, std::string_view details) {
   return vllm_data(fmt::format(R"({{"choices":[],"usage":{{"prompt_tokens":{},"completion_tokens":{}{}}}}})", prompt,
-                          completion, details));
+                               completion, details));
 }
 
 std::string vllm_done() { return chunk("data: [DONE]\n\n") + std::string(kLastChunk); }

@@ -16,7 +16,8 @@ inline constexpr TokenId kVllmEos = 2;
 /// One event, framed as a chunk.
 std::string vllm_data(const std::string& json);
 /// An event with tokens; `finish` and `stop` are JSON.
-std::string vllm_event(const std::vector<int>& tokens, std::string_view finish = "null", std::string_view stop = "null");
+std::string vllm_event(const std::vector<int>& tokens, std::string_view finish = "null",
+                       std::string_view stop = "null");
 /// The event with the usage; `details` is JSON that follows its counts.
 std::string vllm_usage(std::uint32_t prompt, std::uint32_t completion, std::string_view details = "");
 std::string vllm_done();
