@@ -19,7 +19,7 @@ class ScriptedWorker(unittest.TestCase):
     def setUpClass(cls):
         cls.server = Worker("--name", "m", "--ctx", "1024", script=[
             {"match": "echo", "text": "one two", "repeat": True},
-            {"match": "fail", "text": "one", "finish": "error", "repeat": True},
+            {"match": "fail", "text": "one two three", "itl_ms": 20, "finish": "error", "repeat": True},
             *SCRIPT])
 
     @classmethod

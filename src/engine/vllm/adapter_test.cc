@@ -56,8 +56,10 @@ TEST_P(VllmAdapter, SendsWhatTheRequestSaysAndNothingElse) {
 TEST_P(VllmAdapter, SaltsAreDigests) {
   auto plain = request(1);
   EXPECT_EQ(body_of(plain).find("cache_salt"), std::string::npos);
+  plain.id = RequestId{2};
   plain.cache_namespace = "1:a";
   const std::string a = body_of(plain);
+  plain.id = RequestId{3};
   plain.cache_namespace = "1:b";
   EXPECT_NE(a, body_of(plain));
   EXPECT_EQ(a.find("1:a"), std::string::npos);
