@@ -28,9 +28,9 @@ std::string recording() {
 
 /// The recorded call of a name, as its line.
 std::string call_named(std::string_view name) {
-  static const std::string text = recording();
-  const std::size_t at = text.find(fmt::format("{{\"name\": \"{}\"", name));
-  return at == std::string::npos ? std::string() : text.substr(at, text.find('\n', at) - at);
+  static const std::string kText = recording();
+  const std::size_t at = kText.find(fmt::format("{{\"name\": \"{}\"", name));
+  return at == std::string::npos ? std::string() : kText.substr(at, kText.find('\n', at) - at);
 }
 
 Tokens ids_of(json::Value array) {

@@ -31,7 +31,9 @@ struct QuickDeadlines {
 
 struct WireUnderTest {
   std::string name;
-  std::function<std::unique_ptr<Engine>(std::uint16_t port, const QuickDeadlines&, std::vector<net::Loop*>, Log&)> make;
+  std::function<std::unique_ptr<Engine>(std::uint16_t port, const QuickDeadlines&, const std::vector<net::Loop*>&,
+                                        Log&)>
+      make;
   /// Bytes of an answer: its head, an event with tokens, and all that ends it in order.
   std::function<std::string()> head;
   std::function<std::string(const std::vector<int>& tokens)> tokens;
@@ -41,15 +43,16 @@ struct WireUnderTest {
 inline std::ostream& operator<<(std::ostream& out, const WireUnderTest& wire) { return out << wire.name; }
 
 class AdapterConformance : public ::testing::TestWithParam<WireUnderTest> {
- protected:
-  AdapterConformance() : log_(LogLevel::kOff) {
-    for (int i = 0; i < 2; ++i) loops_.push_back(net::Loop::create(clock_));
-  }
+ public:
   ~AdapterConformance() override {
     engine_.reset();
     for (auto& loop : loops_) loop->stop();
   }
 
+ protected:
+  AdapterConformance() : log_(LogLevel::kOff) {
+    for (int i = 0; i < 2; ++i) loops_.push_back(net::Loop::create(clock_));
+  }
   Engine& start(std::uint16_t port, const QuickDeadlines& deadlines = {}) {
     engine_ = GetParam().make(port, deadlines, {loops_[0].get(), loops_[1].get()}, log_);
     return *engine_;

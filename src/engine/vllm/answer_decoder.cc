@@ -147,7 +147,7 @@ void AnswerDecoder::take_tokens(Chunk& chunk, std::vector<EngineEvent>& out) {
   out.push_back({options_.id, Output{std::move(chunk.tokens), {}, std::move(chunk.logprobs)}});
 }
 
-void AnswerDecoder::take_usage(const Chunk::Usage& usage) {
+void AnswerDecoder::take_usage(const ChunkUsage& usage) {
   completion_tokens_ = usage.completion_tokens;
   if (usage.cached_tokens) cached_ = std::min(*usage.cached_tokens, options_.prompt_tokens);
 }

@@ -63,7 +63,7 @@ class AnswerDecoder {
   void take_line(std::string_view line, std::vector<EngineEvent>& out);
   void take_chunk(Chunk& chunk, std::vector<EngineEvent>& out);
   void take_tokens(Chunk& chunk, std::vector<EngineEvent>& out);
-  void take_usage(const Chunk::Usage& usage);
+  void take_usage(const ChunkUsage& usage);
   bool is_stopper(const Chunk& chunk) const;
   void accept(std::vector<EngineEvent>& out);
   void finish(std::vector<EngineEvent>& out);

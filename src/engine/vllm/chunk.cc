@@ -66,7 +66,9 @@ bool read_top(JsonCursor& json, TokenLogprob& out) {
     out.top.push_back(entry);
     return true;
   });
-  std::stable_sort(out.top.begin(), out.top.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::ranges::sort(out.top, [](const auto& a, const auto& b) {
+    return a.second != b.second ? a.second > b.second : a.first < b.first;
+  });
   return read;
 }
 
@@ -129,7 +131,7 @@ bool read_choice(JsonCursor& json, Chunk& chunk) {
   });
 }
 
-bool read_details(JsonCursor& json, Chunk::Usage& usage) {
+bool read_details(JsonCursor& json, ChunkUsage& usage) {
   return json.object([&](std::string_view key) {
     if (key != "cached_tokens") return json.skip();
     return json.take_null() || read_count(json, usage.cached_tokens.emplace());
@@ -138,7 +140,7 @@ bool read_details(JsonCursor& json, Chunk::Usage& usage) {
 
 bool read_usage(JsonCursor& json, Chunk& chunk) {
   if (json.take_null()) return true;
-  Chunk::Usage& usage = chunk.usage.emplace();
+  ChunkUsage& usage = chunk.usage.emplace();
   return json.object([&](std::string_view key) {
     if (key == "prompt_tokens") return read_count(json, usage.prompt_tokens);
     if (key == "completion_tokens") return json.take_null() || read_count(json, usage.completion_tokens);

@@ -14,13 +14,14 @@
 
 namespace kvern::engine {
 
+struct ChunkUsage {
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t completion_tokens = 0;
+  std::optional<std::uint32_t> cached_tokens;
+};
+
 struct Chunk {
   enum class Finish : std::uint8_t { kNone, kStop, kLength, kOther };
-  struct Usage {
-    std::uint32_t prompt_tokens = 0;
-    std::uint32_t completion_tokens = 0;
-    std::optional<std::uint32_t> cached_tokens;
-  };
 
   bool has_choice = false;
   bool has_text = false;       // text that is not empty
@@ -29,7 +30,7 @@ struct Chunk {
   std::vector<TokenLogprob> logprobs;
   Finish finish = Finish::kNone;
   std::optional<TokenId> stop_token;  // stop_reason, where it is a token
-  std::optional<Usage> usage;
+  std::optional<ChunkUsage> usage;
   bool failed = false;  // an error instead
   std::int64_t error_code = 0;
   std::string error_text;  // for the log only; at most 512 bytes, escapes left in

@@ -179,7 +179,7 @@ Lane::Lane(net::Loop& loop, std::shared_ptr<WorkerState> state, std::function<vo
 
 Lane::~Lane() = default;
 
-void Lane::submit(GenerateRequest request, std::shared_ptr<EventSink> sink) {
+void Lane::submit(const GenerateRequest& request, std::shared_ptr<EventSink> sink) {
   const auto stream = std::make_shared<Stream>(*this, request, std::move(sink));
   if (!streams_.emplace(request.id, stream).second) {
     // Two requests of one id: the caller's bug, but not one to end the process over.

@@ -22,7 +22,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   net::Client& client() { return *client_; }
 
   /// The caller has entered the state for it; the lane leaves.
-  void submit(GenerateRequest request, std::shared_ptr<EventSink> sink);
+  void submit(const GenerateRequest& request, std::shared_ptr<EventSink> sink);
   /// False when the request is not one of this lane's.
   bool cancel(RequestId id);
   /// Ends every request with `error`.

@@ -77,8 +77,8 @@ void probe_health(net::Client& client, const WorkerAddress& worker, std::chrono:
   });
 }
 
-void probe_worker(net::Client& client, const WorkerAddress& worker, std::string wanted_model,
-                  std::chrono::milliseconds deadline, std::function<void(Result<WorkerFacts>)> done) {
+void probe_worker(net::Client& client, const WorkerAddress& worker, const std::string& wanted_model,
+                  std::chrono::milliseconds deadline, const std::function<void(Result<WorkerFacts>)>& done) {
   const auto ask_version = [&client, worker, deadline, done](const WorkerFacts& facts) {
     fetch(client, question(worker, "/version", deadline), [facts, done](const Result<Fetched>& fetched) {
       WorkerFacts all = facts;

@@ -26,8 +26,8 @@ Result<WorkerFacts> read_models(std::string_view body, std::string_view wanted);
 
 /// Asks on the client's loop; `done` is called there once, unless the client goes first. Each of the three questions
 /// has `deadline`. Errors are in kvern's own words and name what failed.
-void probe_worker(net::Client& client, const WorkerAddress& worker, std::string wanted_model,
-                  std::chrono::milliseconds deadline, std::function<void(Result<WorkerFacts>)> done);
+void probe_worker(net::Client& client, const WorkerAddress& worker, const std::string& wanted_model,
+                  std::chrono::milliseconds deadline, const std::function<void(Result<WorkerFacts>)>& done);
 /// /health alone.
 void probe_health(net::Client& client, const WorkerAddress& worker, std::chrono::milliseconds deadline,
                   std::function<void(Result<void>)> done);

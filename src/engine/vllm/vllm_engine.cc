@@ -72,7 +72,7 @@ class Worker final : public VllmEngine {
     }
     for (const auto& lane : lanes_) {
       if (!lane->loop().is_current()) continue;
-      lane->submit(std::move(request), std::move(sink));
+      lane->submit(request, std::move(sink));
       return {};
     }
     const auto& lane = lanes_[request.id.value % lanes_.size()];
@@ -103,7 +103,7 @@ class Worker final : public VllmEngine {
 
 }  // namespace
 
-std::unique_ptr<VllmEngine> make_vllm_engine(VllmOptions options, std::vector<net::Loop*> loops, Log& log) {
+std::unique_ptr<VllmEngine> make_vllm_engine(VllmOptions options, const std::vector<net::Loop*>& loops, Log& log) {
   KV_CHECK(!loops.empty());
   return std::make_unique<Worker>(std::move(options), loops, log);
 }

@@ -71,6 +71,6 @@ class VllmEngine : public Engine {
 /// Probing starts at once; the worker counts as healthy until a probe fails, since it has just been probed for `facts`.
 /// `loops` (at least one) and `log` outlive the engine. Destroying it on one of the loops does not wait for the others:
 /// what is left there ends soon after.
-std::unique_ptr<VllmEngine> make_vllm_engine(VllmOptions options, std::vector<net::Loop*> loops, Log& log);
+std::unique_ptr<VllmEngine> make_vllm_engine(VllmOptions options, const std::vector<net::Loop*>& loops, Log& log);
 
 }  // namespace kvern::engine

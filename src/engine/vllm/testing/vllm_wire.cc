@@ -45,8 +45,8 @@ std::string vllm_done() { return chunk("data: [DONE]\n\n") + std::string(kLastCh
 WireUnderTest vllm_wire() {
   WireUnderTest wire;
   wire.name = "vllm";
-  wire.make = [](std::uint16_t port, const QuickDeadlines& deadlines, std::vector<net::Loop*> loops, Log& log) {
-    return make_vllm_engine(options_for(port, deadlines), std::move(loops), log);
+  wire.make = [](std::uint16_t port, const QuickDeadlines& deadlines, const std::vector<net::Loop*>& loops, Log& log) {
+    return make_vllm_engine(options_for(port, deadlines), loops, log);
   };
   wire.head = sse_head;
   wire.tokens = [](const std::vector<int>& tokens) { return vllm_event(tokens); };
