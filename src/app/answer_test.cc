@@ -22,6 +22,7 @@ class ManualLoop final : public net::Loop {
     timers_.push_back({clock_.now() + delay, work});
   }
   void after_turn(std::function<void()> work) override { work(); }
+  bool is_current() const override { return true; }
   bool run_and_wait(std::function<void()> work) override {
     work();
     return true;

@@ -394,6 +394,7 @@ void WorkerApi::fail_all() {
   for (const auto& lane : lanes_) {
     lane->loop->post([this, lane = lane.get()] {
       std::vector<RequestId> ids;
+      ids.reserve(lane->running.size());
       for (const auto& [id, running] : lane->running) ids.push_back(id);
       for (const RequestId id : ids) {
         if (lane->running.at(id).submitted) parts_.model->engine->cancel(id);

@@ -76,9 +76,9 @@ class Worker final : public VllmEngine {
       return {};
     }
     const auto& lane = lanes_[request.id.value % lanes_.size()];
-    auto parcel = std::make_shared<GenerateRequest>(std::move(request));
-    lane->loop().post(
-        [lane, parcel, sink = std::move(sink)]() mutable { lane->submit(std::move(*parcel), std::move(sink)); });
+    lane->loop().post([lane, parcel = std::make_shared<GenerateRequest>(std::move(request)), sink = std::move(sink)] {
+      lane->submit(*parcel, sink);
+    });
     return {};
   }
 
