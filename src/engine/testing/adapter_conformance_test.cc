@@ -261,6 +261,20 @@ TEST_P(AdapterConformance, AWorkerThatFailsAgainAndAgainIsBenched) {
   EXPECT_FALSE(engine_->healthy());
 }
 
+TEST_P(AdapterConformance, ACrowdThatFailsTogetherIsOneFailure) {
+  FakeWorker worker([](const Asked&) { return begun({5}, Plan::Then::kHang); });
+  start(worker.port(), {.probe_interval = std::chrono::milliseconds(20)});
+  for (std::uint64_t id = 1; id <= 16; ++id) ASSERT_TRUE(engine_->submit(request(id), sink_).ok());
+  for (std::uint64_t id = 1; id <= 16; ++id) ASSERT_TRUE(sink_->wait_tokens(RequestId{id}, 1));
+  const std::uint16_t port = worker.port();
+  worker.die();
+  for (std::uint64_t id = 1; id <= 16; ++id) EXPECT_TRUE(sink_->wait_end(RequestId{id}).failed);
+  // Back at once, as by a supervisor, it is used at once.
+  FakeWorker again([](const Asked&) { return answer({6}); }, false, port);
+  EXPECT_TRUE(wait_until([&] { return engine_->healthy(); }));
+  EXPECT_EQ(run(request(17)).tokens, (Tokens{6}));
+}
+
 TEST_P(AdapterConformance, CancelsSayNothingAboutTheWorker) {
   FakeWorker worker([](const Asked&) { return begun({5}, Plan::Then::kHang); });
   start(worker.port());

@@ -46,12 +46,14 @@ class Lane::Stream final : public net::ClientCallbacks, public std::enable_share
         lane_(lane),
         sink_(std::move(sink)),
         prompt_tokens_(static_cast<std::uint32_t>(request.prompt.size())),
+        begun_(lane.state_->now()),
         decoder_(decoder_options(request, *lane.state_)) {}
 
   RequestId id() const { return id_; }
   std::uint64_t handle() const { return handle_; }
   const std::shared_ptr<EventSink>& sink() const { return sink_; }
   TimePoint deadline() const { return deadline_; }
+  TimePoint begun() const { return begun_; }
 
   void sent(std::uint64_t handle, TimePoint deadline) {
     handle_ = handle;
@@ -131,7 +133,7 @@ class Lane::Stream final : public net::ClientCallbacks, public std::enable_share
     const auto& events = lane_.events_for(sink_);
     const auto* failed = events.empty() ? nullptr : std::get_if<Failed>(&events.back().body);
     if (failed != nullptr && is_workers_fault(failed->error.code) && !failure_is_load_) {
-      lane_.state_->failed();
+      lane_.state_->failed(begun_);
       lane_.state_->log().warn("worker failed", {{"worker", lane_.state_->options().name},
                                                  {"id", id_},
                                                  {"error", to_string(failed->error.code)},
@@ -161,6 +163,7 @@ class Lane::Stream final : public net::ClientCallbacks, public std::enable_share
   Lane& lane_;
   const std::shared_ptr<EventSink> sink_;
   const std::uint32_t prompt_tokens_;
+  const TimePoint begun_;
   AnswerDecoder decoder_;
   std::unique_ptr<GenerateRequest> again_;
   std::uint64_t handle_ = 0;
@@ -278,7 +281,7 @@ void Lane::tick() {
   }
   for (const auto& stream : late) {
     stream->fail(kvern::fail(ErrorCode::kTimeout, "The worker sends no tokens."));
-    state_->failed();
+    state_->failed(stream->begun());
   }
   if (!late.empty()) probe_soon_();
   std::erase_if(lingering_, [&](const auto& stream) {

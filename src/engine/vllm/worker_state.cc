@@ -38,11 +38,16 @@ void WorkerState::succeeded(std::uint32_t prompt_tokens, std::optional<std::uint
   cached_tokens_.fetch_add(*cached_tokens, std::memory_order_relaxed);
 }
 
-void WorkerState::failed() {
+void WorkerState::failed(TimePoint begun) {
+  const TimePoint at = now();
+  std::int64_t last = last_strike_.load(std::memory_order_relaxed);
+  do {
+    if (begun.time_since_epoch().count() <= last) return;
+  } while (!last_strike_.compare_exchange_weak(last, at.time_since_epoch().count(), std::memory_order_relaxed));
   const std::uint32_t strikes = strikes_.fetch_add(1, std::memory_order_relaxed) + 1;
   if (strikes < kStrikes) return;
   const auto bench = std::min<Duration>(kBenchFirst * (1U << std::min(strikes - kStrikes, 5U)), kBenchMost);
-  benched_until_.store((now() + bench).time_since_epoch().count(), std::memory_order_relaxed);
+  benched_until_.store((at + bench).time_since_epoch().count(), std::memory_order_relaxed);
   log_.warn("worker benched", {{"worker", options_.name},
                                {"failures", strikes},
                                {"ms", std::chrono::duration_cast<std::chrono::milliseconds>(bench).count()}});
@@ -60,8 +65,8 @@ void WorkerState::passed_probe(const WorkerFacts* facts) {
 }
 
 void WorkerState::failed_probe(const Error& error) {
-  // A worker under load may be slow to answer a probe: tokens that come are the better sign.
-  if (now() - last_sign() < 2 * options_.deadlines.probe_interval) return;
+  // A worker under load may be slow to answer a probe: tokens that come are the better sign. One that refuses is gone.
+  if (error.code != ErrorCode::kUnavailable && now() - last_sign() < 2 * options_.deadlines.probe_interval) return;
   set_reachable(false, error.message);
 }
 

@@ -29,8 +29,9 @@ class WorkerState {
   void heard(TimePoint now);
   /// An answer came to its end in order.
   void succeeded(std::uint32_t prompt_tokens, std::optional<std::uint32_t> cached_tokens);
-  /// A request failed by the worker's own fault. Three in a row bench it for a while, longer each time.
-  void failed();
+  /// A request that began at `begun` failed by the worker's own fault. Three in a row bench it for a while, longer each
+  /// time; those that were under way together count as one.
+  void failed(TimePoint begun);
   /// It cannot be connected to.
   void unreachable();
   void passed_probe(const WorkerFacts* facts);
@@ -62,6 +63,7 @@ class WorkerState {
   std::atomic<std::int64_t> last_sign_;
   std::atomic<std::int64_t> benched_until_{0};
   std::atomic<std::uint32_t> strikes_{0};
+  std::atomic<std::int64_t> last_strike_{0};
   std::atomic<bool> refuses_priority_{false};
   std::atomic<bool> tells_cached_{false};
   std::atomic<int> token_ids_{-1};  // not known, no, yes
