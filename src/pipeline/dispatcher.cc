@@ -54,13 +54,13 @@ class Dispatcher::Sink final : public engine::EventSink {
   std::weak_ptr<Dispatcher> owner_;  // set before any engine sees the sink
 };
 
-std::shared_ptr<Dispatcher> Dispatcher::create(Executor& executor, WorkerPool& pool, PipelineMetrics& metrics) {
+std::shared_ptr<Dispatcher> Dispatcher::create(Executor& executor, Pool& pool, PipelineMetrics& metrics) {
   std::shared_ptr<Dispatcher> dispatcher(new Dispatcher(executor, pool, metrics));
   dispatcher->sink_->set_owner(dispatcher);
   return dispatcher;
 }
 
-Dispatcher::Dispatcher(Executor& executor, WorkerPool& pool, PipelineMetrics& metrics)
+Dispatcher::Dispatcher(Executor& executor, Pool& pool, PipelineMetrics& metrics)
     : executor_(executor), pool_(pool), metrics_(metrics), sink_(std::make_shared<Sink>(executor)) {}
 
 Dispatcher::~Dispatcher() {
@@ -113,6 +113,9 @@ void Dispatcher::prepared(RequestId id, Result<Prepared> prepared) {
   options.min_tokens = active.request->stopping.min_tokens;
   active.turn = std::make_unique<Turn>(std::move(options));
   if (auto submitted = active.model->engine->submit(std::move(prepared->generate), sink_); !submitted) {
+#ifdef KVERN_CANARY_LOST_FAILURE
+    return;
+#endif
     return fail(id, std::move(submitted).error());
   }
   active.submitted = true;
@@ -163,6 +166,9 @@ void Dispatcher::deliver(RequestId id, TurnOutput output) {
   }
   const auto receiver = std::move(active.receiver);
   active_.erase(found);  // over before the receiver hears of it, since it may start another
+#ifdef KVERN_CANARY_EARLY_END
+  if (output.events.size() > 1) std::swap(output.events.back(), output.events[output.events.size() - 2]);
+#endif
   receiver->on_events(std::move(output.events));
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/executor.h"
-#include "base/worker_pool.h"
+#include "base/pool.h"
 #include "engine/engine.h"
 #include "ir/event.h"
 #include "ir/request.h"
@@ -28,7 +28,7 @@ class EventReceiver {
 /// One per executor; used only there, unless stated. `executor`, `pool` and `metrics` outlive it.
 class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
  public:
-  static std::shared_ptr<Dispatcher> create(Executor& executor, WorkerPool& pool, PipelineMetrics& metrics);
+  static std::shared_ptr<Dispatcher> create(Executor& executor, Pool& pool, PipelineMetrics& metrics);
   ~Dispatcher();
 
   /// Starts a request; its id is new. Events follow on the executor, never within this call, and end with exactly one
@@ -42,14 +42,14 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   struct Active;
   class Sink;
 
-  Dispatcher(Executor& executor, WorkerPool& pool, PipelineMetrics& metrics);
+  Dispatcher(Executor& executor, Pool& pool, PipelineMetrics& metrics);
   void prepared(RequestId id, Result<struct Prepared> prepared);
   void on_engine(const std::vector<engine::EngineEvent>& events);
   void deliver(RequestId id, TurnOutput output);
   void fail(RequestId id, Error error);
 
   Executor& executor_;
-  WorkerPool& pool_;
+  Pool& pool_;
   PipelineMetrics& metrics_;
   std::shared_ptr<Sink> sink_;
   std::unordered_map<RequestId, std::unique_ptr<Active>> active_;

@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 
+#include "base/worker_pool.h"
 #include "ir/event_grammar.h"
 #include "pipeline/testing/byte_tokenizer.h"
 

@@ -27,7 +27,9 @@ void Turn::on_engine(const engine::EngineEvent& event, TurnOutput& out) {
     take_text(text, out);
     if (done_) return;
     std::string held;
+#ifndef KVERN_CANARY_LOST_TEXT
     stops_.finish(held);
+#endif
     options_.parser->add(held, pieces_);
     take_pieces(out);
     const bool cut = finished->cause == engine::StopCause::kLength;
