@@ -19,9 +19,13 @@ constexpr std::uint64_t kMega = 1U << 20U;
 constexpr std::array kTable{
     LimitRow{Limit::kBodyBytes, "body_bytes", 32 * kMega, "bytes", ErrorCode::kTooLarge},
     LimitRow{Limit::kHeaderBytes, "header_bytes", 64U << 10U, "bytes", ErrorCode::kTooLarge},
+    LimitRow{Limit::kHeaderFields, "header_fields", 256, "fields", ErrorCode::kTooLarge},
     LimitRow{Limit::kHeaderDeadlineMs, "header_deadline_ms", 10'000, "milliseconds", ErrorCode::kTimeout},
     LimitRow{Limit::kBodyDeadlineMs, "body_deadline_ms", 60'000, "milliseconds", ErrorCode::kTimeout},
     LimitRow{Limit::kIdleDeadlineMs, "idle_deadline_ms", 75'000, "milliseconds", ErrorCode::kTimeout},
+    LimitRow{Limit::kWriteDeadlineMs, "write_deadline_ms", 30'000, "milliseconds", ErrorCode::kTimeout},
+    LimitRow{Limit::kWriteBufferBytes, "write_buffer_bytes", kMega, "bytes", ErrorCode::kTimeout},
+    LimitRow{Limit::kConnections, "connections", kMega, "connections", ErrorCode::kUnavailable},
     LimitRow{Limit::kJsonDepth, "json_depth", 128, "levels"},
     LimitRow{Limit::kJsonValues, "json_values", 2'000'000, "values"},
     LimitRow{Limit::kJsonMembers, "json_members", 10'000, "members"},

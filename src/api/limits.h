@@ -16,9 +16,13 @@ namespace kvern::api {
 enum class Limit : std::uint8_t {
   kBodyBytes,
   kHeaderBytes,
+  kHeaderFields,
   kHeaderDeadlineMs,
   kBodyDeadlineMs,
   kIdleDeadlineMs,
+  kWriteDeadlineMs,   // a reader that takes nothing for this long is cut off
+  kWriteBufferBytes,  // and one that lets more than this wait
+  kConnections,       // at most; fewer where the system allows fewer descriptors
   kJsonDepth,
   kJsonValues,
   kJsonMembers,

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "app/bench.h"
+#include "app/bench/bench.h"
 #include "app/serve.h"
 #include "app/settings.h"
 #include "app/version.h"
@@ -100,10 +100,16 @@ int run(int argc, char** argv) {
 
   kvern::app::BenchOptions bench_options;
   auto* bench = app.add_subcommand("bench", "Measure a part of kvern on this machine");
-  bench->add_option("part", bench_options.part, "engine or http")->required()->check(CLI::IsMember({"engine", "http"}));
+  bench->add_option("part", bench_options.part, "engine, http, or relay (the byte relay that http measures beside)")
+      ->required()
+      ->check(CLI::IsMember({"engine", "http", "relay"}));
   bench->add_flag("--json", bench_options.json, "Print one JSON document");
   bench->add_option("--model", bench_options.model, "GGUF file for `engine` (default: the one scripts/setup fetched)")
       ->type_name("PATH");
+  bench->add_option("--rounds", bench_options.rounds, "How often `http` measures each case (default 3)")
+      ->check(CLI::Range(1, 100))
+      ->type_name("N");
+  bench->add_option("--origin", bench_options.origin, "Port that `relay` passes bytes on to")->type_name("PORT");
 
   try {
     app.parse(argc, argv);

@@ -35,6 +35,10 @@ net::ServerOptions server_options(const Settings& settings) {
   options.header_deadline = std::chrono::milliseconds(settings.limits[api::Limit::kHeaderDeadlineMs]);
   options.body_deadline = std::chrono::milliseconds(settings.limits[api::Limit::kBodyDeadlineMs]);
   options.idle_deadline = std::chrono::milliseconds(settings.limits[api::Limit::kIdleDeadlineMs]);
+  options.header_fields_max = settings.limits[api::Limit::kHeaderFields];
+  options.write_deadline = std::chrono::milliseconds(settings.limits[api::Limit::kWriteDeadlineMs]);
+  options.write_buffer_max = settings.limits[api::Limit::kWriteBufferBytes];
+  options.connections_max = settings.limits[api::Limit::kConnections];
   return options;
 }
 
@@ -43,12 +47,14 @@ void publish_server(Metrics& metrics, const net::Server& server) {
   auto& serving = metrics.gauge("kvern_http_exchanges", "Requests being answered");
   auto& accepted = metrics.gauge("kvern_http_connections_accepted", "Connections accepted since the start");
   auto& refused = metrics.gauge("kvern_http_connections_refused", "Connections refused for want of room");
-  metrics.on_scrape([&server, &open, &serving, &accepted, &refused] {
+  auto& writes = metrics.gauge("kvern_http_writes", "Writes to client sockets since the start");
+  metrics.on_scrape([&server, &open, &serving, &accepted, &refused, &writes] {
     const auto stats = server.stats();
     open.Set(stats.open);
     serving.Set(stats.exchanges);
     accepted.Set(static_cast<double>(stats.accepted));
     refused.Set(static_cast<double>(stats.refused));
+    writes.Set(static_cast<double>(stats.writes));
   });
 }
 

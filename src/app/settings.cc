@@ -300,19 +300,17 @@ std::string print_settings(const Settings& settings) {
     out << YAML::Key << std::string(setting.key) << YAML::Value << setting.get(settings);
   }
   const auto list = [&out](const char* key, const std::vector<std::string>& items) {
-    if (!items.empty()) out << YAML::Key << key << YAML::Value << items;
+    out << YAML::Key << key << YAML::Value << YAML::Flow << items;
   };
   list("alias", settings.aliases);
   list("allowed_hosts", settings.allowed_hosts);
   list("allowed_origins", settings.allowed_origins);
-  if (!settings.models.empty()) {
-    out << YAML::Key << "models" << YAML::Value << YAML::BeginSeq;
-    for (const auto& model : settings.models) {
-      out << YAML::BeginMap << YAML::Key << "name" << YAML::Value << model.name << YAML::Key << "aliases" << YAML::Value
-          << model.aliases << YAML::EndMap;
-    }
-    out << YAML::EndSeq;
+  out << YAML::Key << "models" << YAML::Value << YAML::BeginSeq;
+  for (const auto& model : settings.models) {
+    out << YAML::BeginMap << YAML::Key << "name" << YAML::Value << model.name << YAML::Key << "aliases" << YAML::Value
+        << model.aliases << YAML::EndMap;
   }
+  out << YAML::EndSeq;
   out << YAML::Key << "limits" << YAML::Value << YAML::BeginMap;
   for (const auto& row : api::limit_table()) {
     out << YAML::Key << std::string(row.key) << YAML::Value << settings.limits[row.limit];

@@ -274,6 +274,7 @@ bool Connection::send_now() {
   const std::string_view first = std::string_view(out_).substr(out_sent_);
   const std::string_view end = chunk ? "\r\n" : "";
   std::size_t sent = 0;
+  shard_->count_write();
   if (send_parts(socket_->native_handle(), first, stream_, end, sent) == IoStatus::kClosed) {
     cut(Tell::kLater);
     return false;

@@ -32,10 +32,9 @@ std::size_t descriptor_limit() {
 
 /// What is left for workers, files and the connections that are being refused.
 std::size_t connections_allowed(std::size_t asked) {
-  if (asked != 0) return asked;
   const std::size_t limit = descriptor_limit();
   const std::size_t reserve = std::min(std::max<std::size_t>(64, limit / 16), limit / 2);
-  return limit - reserve;
+  return asked == 0 ? limit - reserve : std::min(asked, limit - reserve);
 }
 
 Error listen_error(int code, const std::string& host, std::uint16_t port) {
@@ -127,7 +126,10 @@ class ServerImpl final : public Server {
   }
 
   ServerStats stats() const override {
-    return {counters_.accepted.load(), counters_.refused.load(), counters_.open.load(), counters_.exchanges.load()};
+    ServerStats stats{counters_.accepted.load(), counters_.refused.load(), counters_.open.load(),
+                      counters_.exchanges.load()};
+    for (const auto& shard : shards_) stats.writes += shard->writes();
+    return stats;
   }
 
  private:

@@ -91,7 +91,7 @@ struct ServerOptions {
   std::chrono::milliseconds write_deadline{30'000};
   /// Unsent bytes of a streamed answer beyond which a reader is cut off.
   std::size_t write_buffer_max = 1U << 20U;
-  std::size_t connections_max = 0;  // 0: what the descriptor limit allows, less a reserve
+  std::size_t connections_max = 0;  // at most what the descriptor limit allows, less a reserve; 0: that
 };
 
 struct ServerStats {
@@ -99,6 +99,7 @@ struct ServerStats {
   std::uint64_t refused = 0;  // over connections_max or out of descriptors
   std::uint32_t open = 0;
   std::uint32_t exchanges = 0;  // requests being served
+  std::uint64_t writes = 0;     // to sockets, since the start
 };
 
 /// Listens on one socket and spreads its connections over the loops given, so that a port held by another process is an

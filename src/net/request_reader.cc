@@ -45,11 +45,31 @@ bool ends_in_version(std::string_view line) {
          is_digit(version[7]);
 }
 
-/// Origin form, or `*` for OPTIONS. Absolute and authority form are a proxy's, and a fragment never travels.
+/// Origin form, or `*` for OPTIONS. Authority form is a proxy's, and a fragment never travels.
 bool valid_target(std::string_view method, std::string_view target) {
   if (target == "*") return method == "OPTIONS";
   if (!target.starts_with('/')) return false;
   return std::all_of(target.begin(), target.end(), [](char c) { return c > 0x20 && c < 0x7F && c != '#'; });
+}
+
+/// Absolute form, which a server has to take as well (RFC 9112, 3.2.2): its authority stands for whatever Host says.
+/// False when it names no host.
+bool to_origin_form(std::string& target, Headers& headers) {
+  const std::string_view whole = target;
+  const std::size_t scheme = whole.substr(0, 8).find("://");
+  if (scheme == std::string_view::npos) return true;
+  const std::string_view name = whole.substr(0, scheme);
+  if (!equal_ignoring_case(name, "http") && !equal_ignoring_case(name, "https")) return true;
+  const std::string_view rest = whole.substr(scheme + 3);
+  const std::string_view authority = rest.substr(0, rest.find_first_of("/?#"));
+  if (!valid_host(authority)) return false;
+  for (auto& [field, value] : headers) {
+    if (equal_ignoring_case(field, "host")) value = authority;
+  }
+  std::string path(rest.substr(authority.size()));
+  if (!path.starts_with('/')) path.insert(0, "/");
+  target = std::move(path);
+  return true;
 }
 
 struct Framing {
@@ -103,6 +123,10 @@ struct RequestReader::State {
   /// What Beast lets pass and we do not; 0 when the head is good.
   ReaderFailure check_head() {
     auto& message = reader.message();
+    // An unusable Host stays an error, also where it does not count.
+    const Framing as_sent = framing_of(message.headers);
+    if (as_sent.hosts == 1 && !valid_host(as_sent.host)) return {400, "the Host header names no host"};
+    if (!to_origin_form(message.target, message.headers)) return {400, "the request target names no host"};
     if (!valid_target(message.method, message.target)) return {400, "the request target must be a path"};
     const Framing framing = framing_of(message.headers);
     if (framing.encodings > 0 && framing.lengths > 0) {
@@ -118,7 +142,6 @@ struct RequestReader::State {
     if (framing.hosts > 1 || (framing.hosts == 0 && message.version >= 11)) {
       return {400, "a request needs exactly one Host"};
     }
-    if (framing.hosts == 1 && !valid_host(framing.host)) return {400, "the Host header names no host"};
     if (!framing.expect.empty() && message.version >= 11) {
       if (!equal_ignoring_case(framing.expect, "100-continue")) return {417, "the only Expect is 100-continue"};
       expects_continue = true;

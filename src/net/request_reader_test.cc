@@ -94,11 +94,29 @@ TEST(RequestReader, RefusesMalformedHeads) {
     EXPECT_EQ(get_with(field), "error 400") << field;
   }
   EXPECT_EQ(read(std::string_view("GET / HTTP/1.1\r\nHost: a\r\nA: \0\r\n\r\n", 33)), "error 400");
-  for (const auto* line :
-       {"GET  / HTTP/1.1", "GET /  HTTP/1.1", "GET / HTTP/1.1 ", "GET / HTTP/1.1 x", " GET / HTTP/1.1", "GET /", "GET",
-        "GET / http/1.1", "GET / HTTP/1", "GET / HTTP/11.1", "GET / HTTQ/1.1", "G@T / HTTP/1.1",
-        "GET http://a/ HTTP/1.1", "GET a HTTP/1.1", "GET * HTTP/1.1", "CONNECT a:80 HTTP/1.1", "GET /a#b HTTP/1.1",
-        "GET /\x80 HTTP/1.1", "GET /\tx HTTP/1.1"}) {
+  for (const auto* line : {"GET  / HTTP/1.1",
+                           "GET /  HTTP/1.1",
+                           "GET / HTTP/1.1 ",
+                           "GET / HTTP/1.1 x",
+                           " GET / HTTP/1.1",
+                           "GET /",
+                           "GET",
+                           "GET / http/1.1",
+                           "GET / HTTP/1",
+                           "GET / HTTP/11.1",
+                           "GET / HTTQ/1.1",
+                           "G@T / HTTP/1.1",
+                           "GET http:/a HTTP/1.1",
+                           "GET http://u@a/ HTTP/1.1",
+                           "GET http:// HTTP/1.1",
+                           "GET ftp://a/ HTTP/1.1",
+                           "GET http://a/#b HTTP/1.1",
+                           "GET a HTTP/1.1",
+                           "GET * HTTP/1.1",
+                           "CONNECT a:80 HTTP/1.1",
+                           "GET /a#b HTTP/1.1",
+                           "GET /\x80 HTTP/1.1",
+                           "GET /\tx HTTP/1.1"}) {
     EXPECT_EQ(get_line(line), "error 400") << line;
   }
   for (const auto* line : {"GET / HTTP/2.0", "GET / HTTP/1.2", "GET / HTTP/0.9", "PRI * HTTP/2.0"}) {
@@ -106,6 +124,14 @@ TEST(RequestReader, RefusesMalformedHeads) {
   }
   EXPECT_EQ(read("\x16\x03\x01\x02"), "error 400") << "a TLS hello is refused at once";
   EXPECT_EQ(get_line("OPTIONS * HTTP/1.1"), "OPTIONS * [Host=a] <> | end");
+}
+
+TEST(RequestReader, TakesAbsoluteTargetsWithTheHostTheyName) {
+  EXPECT_EQ(get_line("GET http://b:80/x?y=1 HTTP/1.1"), "GET /x?y=1 [Host=b:80] <> | end");
+  EXPECT_EQ(get_line("GET HTTPS://b HTTP/1.1"), "GET / [Host=b] <> | end");
+  EXPECT_EQ(get_line("GET http://b?y HTTP/1.1"), "GET /?y [Host=b] <> | end");
+  EXPECT_EQ(read("GET http://b/ HTTP/1.1\r\n\r\n"), "error 400") << "a Host is needed all the same";
+  EXPECT_EQ(read("GET http://b/ HTTP/1.1\r\nHost: a b\r\n\r\n"), "error 400");
 }
 
 TEST(RequestReader, WantsOneGoodHost) {

@@ -46,6 +46,8 @@ class Shard : public std::enable_shared_from_this<Shard> {
   /// Ends every connection; the shard stays empty.
   void stop();
   std::uint32_t open() const { return open_.load(std::memory_order_relaxed); }
+  /// Writes made so far; any thread.
+  std::uint64_t writes() const { return writes_.load(std::memory_order_relaxed); }
 
   // For the connections.
   const ServerOptions& options() const { return options_; }
@@ -56,6 +58,7 @@ class Shard : public std::enable_shared_from_this<Shard> {
   ServerCounters& counters() { return counters_; }
   HangupWatch& hangups() { return hangups_; }
   bool draining() const { return draining_; }
+  void count_write() { writes_.store(writes_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   TimePoint now() const { return loop_.clock().now(); }
   /// A buffer for one read, used up before the loop does anything else. One per loop instead of one per connection is
   /// what keeps idle connections small.
@@ -79,6 +82,7 @@ class Shard : public std::enable_shared_from_this<Shard> {
   Handler& handler_;
   ServerCounters& counters_;
   std::atomic<std::uint32_t> open_{0};
+  std::atomic<std::uint64_t> writes_{0};  // only the loop's thread adds
 
   HangupWatch hangups_;
   std::unique_ptr<boost::asio::posix::stream_descriptor> hangup_descriptor_;

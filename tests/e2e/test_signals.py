@@ -48,6 +48,15 @@ class Signals(unittest.TestCase):
         self.assertTrue(all(entry == "closed" or entry[1] for entry in refused), refused)
         server.stop()
 
+    def test_a_closed_terminal_drains_too(self):
+        server = Server(script=SCRIPT)
+        stream = server.stream(messages=[{"role": "user", "content": "long"}])
+        next(iter(stream))
+        server.signal(signal.SIGHUP)
+        self.assertIn(stream.text(), ("word " * WORDS, "word " * (WORDS - 1)))
+        self.assertEqual(server.wait_exit(), 0, server.output())
+        server.stop()
+
     def test_a_kept_connection_gets_503_while_draining(self):
         server = Server(script=SCRIPT)
         stream = server.stream(messages=[{"role": "user", "content": "long"}])

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
+import gguf
 from harness import BINARY, CACHE, MODEL, REPEAT_HELLO, Server
 
 
@@ -59,6 +60,14 @@ class Faults(unittest.TestCase):
             head = file.read(1 << 20)
         for name, data in {"empty.gguf": b"", "text.gguf": b"this is no model\n" * 100, "cut.gguf": head,
                            "lies.gguf": head[:8] + b"\xff" * 16 + head[24:], "magic.gguf": b"GGUF"}.items():
+            with self.subTest(name):
+                self.assert_fails(["--model", self.file(name, data)], name)
+
+    def test_models_that_would_end_llama_cpp_or_answer_nonsense(self):
+        with open(MODEL, "rb") as file:
+            whole = file.read()
+        for name, data in {"twice.gguf": gguf.with_empty_token_named_twice(whole),
+                           "nan.gguf": gguf.with_nan(whole, "output_norm.weight")}.items():
             with self.subTest(name):
                 self.assert_fails(["--model", self.file(name, data)], name)
 

@@ -1,29 +1,20 @@
-#include "app/bench.h"
+#include "app/bench/bench.h"
 
 #include <fmt/format.h>
 
 #include <boost/json.hpp>
 
+#include "app/bench/bench_http.h"
 #include "app/model_loader.h"
 #include "base/terminal.h"
 #ifdef KVERN_HAS_EMBEDDED
 #include "engine/embedded/engine_bench.h"
 #endif
-#include "net/http_bench.h"
 
 namespace kvern::app {
 namespace {
 
 using boost::json::object;
-
-Result<object> bench_http() {
-  const auto result = net::bench_http({});
-  if (!result) return result.error();
-  return object{
-      {"streams", result->streams},           {"events", result->events},
-      {"us_per_event", result->us_per_event}, {"us_per_event_eight_a_turn", result->us_per_event_eight_a_turn},
-      {"requests", result->requests},         {"us_per_request", result->us_per_request}};
-}
 
 #ifdef KVERN_HAS_EMBEDDED
 Result<object> bench_engine(const std::string& model) {
@@ -50,10 +41,24 @@ Result<object> bench_engine(const std::string&) {
 }
 #endif
 
+void print_table(const object& figures, const std::string& path) {
+  for (const auto& [key, value] : figures) {
+    const std::string name = path + std::string(key.data(), key.size());
+    if (const auto* inner = value.if_object()) {
+      print_table(*inner, name + ".");
+    } else if (value.is_double()) {
+      fmt::print("{:<52} {:>14.2f}\n", name, value.get_double());
+    } else {
+      fmt::print("{:<52} {:>14}\n", name, boost::json::serialize(value));
+    }
+  }
+}
+
 }  // namespace
 
 int run_bench(const BenchOptions& options) {
-  const auto figures = options.part == "http" ? bench_http() : bench_engine(options.model);
+  if (options.part == "relay") return run_relay(options.origin);
+  const auto figures = options.part == "http" ? bench_http(options.rounds) : bench_engine(options.model);
   if (!figures) {
     write_stderr(fmt::format("kvern: {}\n", figures.error().message));
     return 1;
@@ -62,14 +67,7 @@ int run_bench(const BenchOptions& options) {
     fmt::print("{}\n", boost::json::serialize(*figures));
     return 0;
   }
-  for (const auto& [key, value] : *figures) {
-    const std::string name(key.data(), key.size());
-    if (value.is_double()) {
-      fmt::print("{:<28} {:>14.2f}\n", name, value.get_double());
-    } else {
-      fmt::print("{:<28} {:>14}\n", name, boost::json::serialize(value));
-    }
-  }
+  print_table(*figures, "");
   return 0;
 }
 

@@ -1,13 +1,16 @@
 // `kvern bench`: measures a part on this machine and prints figures, as a table or one JSON document.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace kvern::app {
 
 struct BenchOptions {
   std::string part;
-  std::string model;
+  std::string model;         // engine
+  int rounds = 3;            // http: each case so often, medians are shown
+  std::uint16_t origin = 0;  // relay
   bool json = false;
 };
 

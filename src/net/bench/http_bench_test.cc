@@ -1,4 +1,4 @@
-#include "net/http_bench.h"
+#include "net/bench/http_bench.h"
 
 #include <gtest/gtest.h>
 
