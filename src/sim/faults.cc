@@ -16,8 +16,8 @@ constexpr Duration kRefuseMax = milliseconds(3000);
 
 }  // namespace
 
-Faults::Faults(World& world, const std::vector<std::shared_ptr<SimEngine>>& engines, Tally& tally)
-    : world_(world), engines_(engines), tally_(tally), rng_(world.fork_rng()) {
+Faults::Faults(World& world, Site& site, Tally& tally)
+    : world_(world), site_(site), tally_(tally), rng_(world.fork_rng()) {
   const double share = rng_.uniform();
   for (std::uint32_t kind = 0; kind < kKinds; ++kind) {
     if (chance(rng_, share)) kinds_.push_back(static_cast<Kind>(kind));
@@ -29,7 +29,10 @@ void Faults::begin(TimePoint heal) {
   heal_ = heal;
   world_.at(heal, [this] {
     world_.note("faults", "ALL HEALS");
-    for (const auto& engine : engines_) engine->heal();
+    for (std::size_t i = 0; i < site_.engines().size(); ++i) {
+      site_.engines()[i]->heal();
+      site_.set_listed(i, true);
+    }
   });
   if (!kinds_.empty()) next();
 }
@@ -37,13 +40,14 @@ void Faults::begin(TimePoint heal) {
 void Faults::next() {
   world_.after(draw_wait(rng_, mean_), [this] {
     if (world_.now() >= heal_) return;
-    const auto& engine = engines_[rng_.below(engines_.size())];
-    strike(*engine, kinds_[rng_.below(kinds_.size())]);
+    const std::size_t worker = rng_.below(site_.engines().size());
+    strike(worker, kinds_[rng_.below(kinds_.size())]);
     next();
   });
 }
 
-void Faults::strike(SimEngine& engine, Kind kind) {
+void Faults::strike(std::size_t worker, Kind kind) {
+  SimEngine& engine = *site_.engines()[worker];
   switch (kind) {
     case Kind::kCrash: return crash(engine, true);
     case Kind::kVanish: return crash(engine, false);
@@ -70,6 +74,12 @@ void Faults::strike(SimEngine& engine, Kind kind) {
       // Once: each of the batch is tried alone. More often: those tried first fail.
       engine.worker().fail_decodes(draw(rng_, 1, 3));
       tally_.add(Happening::kFailedDecode);
+      return;
+    case Kind::kTakeOut:
+      world_.note(engine.name(), "is TAKEN OUT of the fleet");
+      site_.set_listed(worker, false);
+      tally_.add(Happening::kTakenOut);
+      world_.after(draw(rng_, Duration(0), kDownMax), [this, worker] { site_.set_listed(worker, true); });
       return;
   }
 }

@@ -8,6 +8,7 @@
 
 #include "base/metrics.h"
 #include "pipeline/dispatcher.h"
+#include "pipeline/fleet.h"
 #include "pipeline/metrics.h"
 #include "pipeline/model.h"
 #include "sim/sim_engine.h"
@@ -35,13 +36,20 @@ class Site {
   const std::vector<std::unique_ptr<Loop>>& loops() const { return loops_; }
   const std::vector<std::shared_ptr<SimEngine>>& engines() const { return engines_; }
   const std::shared_ptr<const pipeline::Model>& model() const { return model_; }
-  const engine::Engine& engine() const { return *model_->engine; }
+  const pipeline::Fleet& fleet() const { return *fleet_; }
+
+  /// Takes a worker out of the fleet, or brings it back; what runs on it goes on.
+  void set_listed(std::size_t worker, bool listed);
 
  private:
+  std::vector<pipeline::Fleet::Worker> listed_workers() const;
+
   Metrics metrics_;
   pipeline::PipelineMetrics pipeline_metrics_;
   VirtualPool pool_;
   std::vector<std::shared_ptr<SimEngine>> engines_;
+  std::vector<bool> listed_;
+  std::shared_ptr<pipeline::Fleet> fleet_;
   std::shared_ptr<const pipeline::Model> model_;
   std::vector<std::unique_ptr<Loop>> loops_;
 };

@@ -79,7 +79,7 @@ void Swarm::begin() {
         std::make_shared<Session>(world_, site_, *this, result_.tally, phases, "client" + std::to_string(i)));
     sessions_.back()->begin();
   }
-  faults_ = std::make_unique<Faults>(world_, site_.engines(), result_.tally);
+  faults_ = std::make_unique<Faults>(world_, site_, result_.tally);
   faults_->begin(phases.heal);
 }
 
@@ -104,6 +104,7 @@ SwarmResult Swarm::run() {
     result_.tally.add(Happening::kPreemption, engine->worker().preemptions());
     result_.tally.add(Happening::kCachedToken, engine->worker().cached_tokens());
   }
+  result_.tally.add(Happening::kRetry, site_.fleet().retries());
   result_.findings = findings_.all();
   result_.trace_hash = world_.trace().hash();
   return std::move(result_);

@@ -25,14 +25,31 @@ enum class Happening : std::uint8_t {
   kFading,
   kRefusal,
   kFailedDecode,
+  kTakenOut,
+  kRetry,
   kPreemption,
   kCachedToken,
 };
-inline constexpr std::array<std::string_view, 18> kHappenings{
-    "requests",         "ends",        "ends by length",  "ends by stop string", "failures before text",
-    "failures in text", "gone early",  "gone in prefill", "gone in text",        "crashes",
-    "vanishings",       "stalls",      "cut streams",     "faded streams",       "refusals",
-    "failed decodes",   "preemptions", "cached tokens"};
+inline constexpr std::array<std::string_view, 20> kHappenings{"requests",
+                                                              "ends",
+                                                              "ends by length",
+                                                              "ends by stop string",
+                                                              "failures before text",
+                                                              "failures in text",
+                                                              "gone early",
+                                                              "gone in prefill",
+                                                              "gone in text",
+                                                              "crashes",
+                                                              "vanishings",
+                                                              "stalls",
+                                                              "cut streams",
+                                                              "faded streams",
+                                                              "refusals",
+                                                              "failed decodes",
+                                                              "workers taken out",
+                                                              "retries",
+                                                              "preemptions",
+                                                              "cached tokens"};
 
 class Tally {
  public:

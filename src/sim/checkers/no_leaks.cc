@@ -18,8 +18,9 @@ class NoLeaks final : public Checker {
     for (const auto& loop : site.loops()) {
       if (loop->dispatcher->active() > 0) found("a dispatcher still holds a request");
     }
-    const auto fleet = site.engine().stats();
-    if (fleet.running + fleet.waiting > 0) found("the fleet still counts a request");
+    for (const auto& worker : site.fleet().status()) {
+      if (worker.requests > 0) found("the fleet still counts a request on " + worker.name);
+    }
     for (const auto& engine : site.engines()) {
       if (engine->open_streams() > 0) found(engine->name() + ": a stream is still open");
       if (!engine->worker().up() || !rests(engine->worker())) continue;
