@@ -11,7 +11,7 @@ constexpr Duration kMeanMin = milliseconds(200);
 constexpr Duration kMeanMax = milliseconds(5000);
 constexpr Duration kDownMax = milliseconds(8000);
 // Above and below the timeouts of adapters.
-constexpr Duration kStallMax = milliseconds(15'000);
+constexpr Duration kStallMax = milliseconds(40'000);
 constexpr Duration kRefuseMax = milliseconds(3000);
 
 }  // namespace

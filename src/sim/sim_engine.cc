@@ -53,7 +53,7 @@ Result<void> SimEngine::submit(engine::GenerateRequest request, std::shared_ptr<
   stream.progress = stream.reaches_worker = stream.reaches_us = world_.now();
   Stream& opened = streams_.emplace(id, std::move(stream)).first->second;
   request.id = id;
-  send(id, opened, [this, request = std::move(request)]() mutable { connect(std::move(request)); });
+  send(opened, [this, request = std::move(request)]() mutable { connect(std::move(request)); });
   watch(id);
   return {};
 }
@@ -66,7 +66,7 @@ void SimEngine::cancel(RequestId request) {
   Stream& stream = streams_.at(id);
   stream.cancelled = true;
   world_.note(name(), "stream {} cancelled", id.value);
-  send(id, stream, [this, id] { worker_.cancel(id); });
+  send(stream, [this, id] { worker_.cancel(id); });
   if (chance(rng_, wire_.late_events)) {
     world_.after(kLateFor, [this, id] { streams_.erase(id); });
   } else {
@@ -75,7 +75,7 @@ void SimEngine::cancel(RequestId request) {
 }
 
 /// To the worker, behind what was sent before on this stream.
-void SimEngine::send(StreamId, Stream& stream, std::function<void()> arrives) {
+void SimEngine::send(Stream& stream, std::function<void()> arrives) {
   stream.reaches_worker = std::max(stream.reaches_worker, world_.now()) + delay();
   // Equal instants come in any order, so one on the same stream is a nanosecond later.
   stream.reaches_worker += Duration(1);
@@ -159,7 +159,7 @@ void SimEngine::fail(StreamId id, Error error) {
   Stream stream = std::move(found->second);
   streams_.erase(found);
   by_request_.erase(stream.request);
-  send(id, stream, [this, id] { worker_.cancel(id); });
+  send(stream, [this, id] { worker_.cancel(id); });
   std::vector<EngineEvent> events;
   events.push_back({stream.request, engine::Failed{std::move(error)}});
   stream.sink->on_events(std::move(events));

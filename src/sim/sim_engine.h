@@ -25,8 +25,8 @@ struct WireOptions {
   bool together = false;
   /// How often a cancelled stream still brings what was under way, some of it twice.
   double late_events = 0.5;
-  Duration first_token_timeout = std::chrono::seconds(30);
-  Duration between_tokens_timeout = std::chrono::seconds(10);
+  Duration first_token_timeout = std::chrono::seconds(60);     // the worker's queue included
+  Duration between_tokens_timeout = std::chrono::seconds(20);  // preemption included
 };
 
 class SimEngine final : public engine::Engine {
@@ -70,7 +70,7 @@ class SimEngine final : public engine::Engine {
     bool cancelled = false;  // kept only for late events
   };
 
-  void send(StreamId id, Stream& stream, std::function<void()> arrives);
+  void send(Stream& stream, std::function<void()> arrives);
   void take_step(std::vector<engine::EngineEvent> events);
   void arrive(std::vector<engine::EngineEvent> events);
   void connect(engine::GenerateRequest request);

@@ -136,7 +136,7 @@ TEST_P(SimEngineTest, ACutStreamFailsAndWhatCameBeforeIsRight) {
     ASSERT_TRUE(ask(1, 200).ok());
     run(milliseconds(500));
     ASSERT_TRUE(engine_.cut_one(loud));
-    run(seconds(31));
+    run(seconds(61));
     const auto& story = sink_->stories[1];
     EXPECT_EQ(story.failed, loud ? ErrorCode::kEngine : ErrorCode::kTimeout);
     EXPECT_EQ(story.ends, 1);

@@ -18,9 +18,9 @@ constexpr std::uint32_t kSessionsMin = 2;
 constexpr std::uint32_t kSessionsMax = 10;
 constexpr Duration kFaultsFor = seconds(20);
 // The timeouts of adapters are over by then, and whoever shuns a worker has tried it again.
-constexpr Duration kCalmAfter = seconds(60);
+constexpr Duration kCalmAfter = seconds(120);
 // Bounds liveness: the slowest sound drain takes a third of it.
-constexpr Duration kDrainedWithin = seconds(600);
+constexpr Duration kDrainedWithin = seconds(900);
 
 class Swarm final : public CallObserver {
  public:
