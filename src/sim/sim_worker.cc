@@ -107,6 +107,7 @@ void SimWorker::wake() {
               work.decode_tokens, stats.running, stats.waiting, stats.cells_used, stats.cells_total);
   process_->stepping = true;
   std::vector<engine::EngineEvent> events;
+  events.reserve(out.size());
   for (auto& each : out) events.push_back(std::move(each.event));
   world_.after(time, [this, stepped = std::weak_ptr(process_), events = std::move(events)]() mutable {
     finish_step(stepped, std::move(events));

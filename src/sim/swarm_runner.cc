@@ -66,6 +66,7 @@ SwarmSummary run_swarms(const SwarmRange& range) {
   };
   std::vector<std::thread> threads;
   const std::uint32_t count = range.threads > 0 ? range.threads : std::max(1U, std::thread::hardware_concurrency());
+  threads.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) threads.emplace_back(work);
   for (auto& thread : threads) thread.join();
   std::ranges::sort(summary.failed, {}, &SwarmResult::seed);
