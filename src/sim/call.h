@@ -1,6 +1,7 @@
 // One request as its client sees it, and who watches.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "ir/event.h"
@@ -23,7 +24,8 @@ class CallObserver {
  public:
   virtual ~CallObserver() = default;
   virtual void on_started(const Call& call) = 0;
-  virtual void on_event(const Call& call, const ir::Event& event) = 0;
+  /// `choice` is below the request's choices; each has a stream of its own.
+  virtual void on_event(const Call& call, std::uint32_t choice, const ir::Event& event) = 0;
   /// The client hangs up: it is owed nothing more, and must get nothing more.
   virtual void on_gone(const Call& call) = 0;
 };

@@ -22,12 +22,17 @@ class Session::Receiver final : public pipeline::EventReceiver, public std::enab
  public:
   explicit Receiver(std::weak_ptr<Session> session) : session_(std::move(session)) {}
   void on_events(std::vector<ir::Event> events) override {
-    if (const auto session = session_.lock()) session->take(shared_from_this(), events);
+    if (const auto session = session_.lock()) session->take(shared_from_this(), 0, events);
   }
 
   Call call;
-  std::string text;
+  std::vector<std::string> texts;  // of each choice
+  std::uint32_t running = 0;       // choices not ended
   bool started = false;
+
+  bool has_text() const {
+    return std::ranges::any_of(texts, [](const auto& text) { return !text.empty(); });
+  }
 
  private:
   std::weak_ptr<Session> session_;
@@ -63,6 +68,8 @@ void Session::ask(ir::Request request) {
   call.request = std::make_shared<const ir::Request>(request);
   call.calm = world_.now() >= phases_.calm;
   call.receiver = current_;
+  current_->texts.resize(request.choices);
+  current_->running = request.choices;
   tally_.add(Happening::kRequest);
   world_.note(name_, "asks {}, priority {}", to_string(request.id), request.hints.priority);
   observer_.on_started(call);
@@ -90,32 +97,33 @@ void Session::plan_hang_up() {
 void Session::hang_up() {
   const auto receiver = std::exchange(current_, nullptr);
   world_.note(name_, "hangs up");
-  tally_.add(!receiver->text.empty() ? Happening::kGoneInText
-             : receiver->started     ? Happening::kGoneInPrefill
-                                     : Happening::kGoneBeforeStart);
+  tally_.add(receiver->has_text() ? Happening::kGoneInText
+             : receiver->started  ? Happening::kGoneInPrefill
+                                  : Happening::kGoneBeforeStart);
   observer_.on_gone(receiver->call);
   loop_.dispatcher->cancel(receiver->call.id());
   turn_over(false);
 }
 
-void Session::take(const std::shared_ptr<Receiver>& from, const std::vector<ir::Event>& events) {
+void Session::take(const std::shared_ptr<Receiver>& from, std::uint32_t choice, const std::vector<ir::Event>& events) {
   for (const auto& event : events) {
-    world_.note(name_, "{}", say(event));
-    observer_.on_event(from->call, event);
+    world_.note(name_, "{}{}", choice == 0 ? "" : fmt::format("choice {}: ", choice), say(event));
+    observer_.on_event(from->call, choice, event);
     if (from != current_) continue;  // nothing is owed any more; the observer has been told
     if (std::holds_alternative<ir::Start>(event)) from->started = true;
     if (const auto* delta = std::get_if<ir::BlockDelta>(&event)) {
-      from->text += delta->text;
+      from->texts[choice] += delta->text;
       if (hang_up_ == HangUp::kInText && --deltas_left_ == 0) return hang_up();
     } else if (const auto* end = std::get_if<ir::End>(&event)) {
       tally_.add(Happening::kEnd);
       if (end->reason == ir::FinishReason::kLength) tally_.add(Happening::kEndByLength);
       if (end->reason == ir::FinishReason::kStopString) tally_.add(Happening::kEndByStopString);
-      conversation_.answered(from->text);
+      if (--from->running > 0) continue;
+      conversation_.answered(from->texts[0]);
       current_ = nullptr;
       turn_over(true);
     } else if (std::holds_alternative<ir::Failure>(event)) {
-      tally_.add(from->text.empty() ? Happening::kFailureBeforeText : Happening::kFailureInText);
+      tally_.add(from->has_text() ? Happening::kFailureInText : Happening::kFailureBeforeText);
       current_ = nullptr;
       turn_over(false);
     }

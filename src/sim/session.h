@@ -38,7 +38,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void ask(ir::Request request);
   void plan_hang_up();
   void hang_up();
-  void take(const std::shared_ptr<Receiver>& from, const std::vector<ir::Event>& events);
+  void take(const std::shared_ptr<Receiver>& from, std::uint32_t choice, const std::vector<ir::Event>& events);
   void turn_over(bool answered);
   void over();
   std::string say(const ir::Event& event) const;

@@ -41,8 +41,8 @@ class Swarm final : public CallObserver {
   void on_started(const Call& call) override {
     for (const auto& checker : checkers_) checker->on_started(call);
   }
-  void on_event(const Call& call, const ir::Event& event) override {
-    for (const auto& checker : checkers_) checker->on_event(call, event);
+  void on_event(const Call& call, std::uint32_t choice, const ir::Event& event) override {
+    for (const auto& checker : checkers_) checker->on_event(call, choice, event);
   }
   void on_gone(const Call& call) override {
     for (const auto& checker : checkers_) checker->on_gone(call);

@@ -35,7 +35,7 @@ class Checker : public CallObserver {
  public:
   Checker(std::string_view name, Findings& findings) : name_(name), findings_(findings) {}
   void on_started(const Call&) override {}
-  void on_event(const Call&, const ir::Event&) override {}
+  void on_event(const Call&, std::uint32_t, const ir::Event&) override {}
   void on_gone(const Call&) override {}
   /// A worker has nothing to do: no request of anybody is in it.
   virtual void on_idle(const SimWorker&) {}
@@ -50,8 +50,8 @@ class Checker : public CallObserver {
   Findings& findings_;
 };
 
-/// Every request that is not hung up gets exactly one End or Failure, within bounded time; nothing follows that or a
-/// hang-up; failures have causes a client may be told of, and none comes when all is well.
+/// Every request that is not hung up gets exactly one End for each choice or one Failure for all, within bounded time;
+/// nothing follows that or a hang-up; failures have causes a client may be told of, and none comes when all is well.
 std::unique_ptr<Checker> make_one_end(Findings& findings);
 /// Every stream keeps the grammar of ir/event.h.
 std::unique_ptr<Checker> make_event_grammar(Findings& findings);

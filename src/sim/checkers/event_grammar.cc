@@ -1,6 +1,7 @@
 #include "ir/event_grammar.h"
 
 #include <map>
+#include <utility>
 
 #include "sim/checkers/checker.h"
 
@@ -11,12 +12,12 @@ class Grammar final : public Checker {
  public:
   explicit Grammar(Findings& findings) : Checker("event_grammar", findings) {}
 
-  void on_event(const Call& call, const ir::Event& event) override {
-    if (const auto fault = streams_[call.id()].accept(event)) found(to_string(call.id()) + ": " + *fault);
+  void on_event(const Call& call, std::uint32_t choice, const ir::Event& event) override {
+    if (const auto fault = streams_[{call.id(), choice}].accept(event)) found(to_string(call.id()) + ": " + *fault);
   }
 
  private:
-  std::map<RequestId, ir::EventGrammar> streams_;
+  std::map<std::pair<RequestId, std::uint32_t>, ir::EventGrammar> streams_;
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "pipeline/testing/byte_tokenizer.h"
 #include "sim/checkers/checker.h"
@@ -14,7 +16,7 @@ struct Expected {
   std::uint32_t prompt_tokens = 0;
   std::optional<ErrorCode> refusal;  // the only possible end, then
   ExpectedAnswer answer;
-  std::size_t received = 0;  // bytes of text
+  std::vector<std::size_t> received;  // bytes of text, of each choice
 };
 
 Expected expect(const ir::Request& request, std::uint32_t context) {
@@ -53,11 +55,14 @@ class ExactAnswer final : public Checker {
   explicit ExactAnswer(Findings& findings) : Checker("exact_answer", findings) {}
 
   void on_started(const Call& call) override {
-    expected_.emplace(call.id(), expect(*call.request, Site::kContextTokens));
+    Expected expected = expect(*call.request, Site::kContextTokens);
+    expected.received.resize(call.request->choices);
+    expected_.emplace(call.id(), std::move(expected));
   }
 
-  void on_event(const Call& call, const ir::Event& event) override {
+  void on_event(const Call& call, std::uint32_t choice, const ir::Event& event) override {
     Expected& expected = expected_.at(call.id());
+    std::size_t& received = expected.received.at(choice);
     const auto wrong = [&](const std::string& what) { found(to_string(call.id()) + ": " + what); };
     if (expected.refusal) {
       const auto* failure = std::get_if<ir::Failure>(&event);
@@ -69,13 +74,13 @@ class ExactAnswer final : public Checker {
     if (const auto* start = std::get_if<ir::Start>(&event)) {
       if (start->usage.prompt_tokens != expected.prompt_tokens) wrong("another number of prompt tokens");
     } else if (const auto* delta = std::get_if<ir::BlockDelta>(&event)) {
-      const std::string_view rest = std::string_view(expected.answer.text).substr(expected.received);
+      const std::string_view rest = std::string_view(expected.answer.text).substr(received);
       if (!rest.starts_with(delta->text)) {
         return wrong(fmt::format("text is '{}' where '{}' is right", delta->text, rest.substr(0, delta->text.size())));
       }
-      expected.received += delta->text.size();
+      received += delta->text.size();
     } else if (const auto* end = std::get_if<ir::End>(&event)) {
-      check_end(expected, *end, wrong);
+      check_end(expected, received, *end, wrong);
     } else if (const auto* failure = std::get_if<ir::Failure>(&event)) {
       if (failure->error.code == ErrorCode::kInvalidRequest || failure->error.code == ErrorCode::kContextLength) {
         wrong("a sound request was refused: " + failure->error.message);
@@ -85,10 +90,10 @@ class ExactAnswer final : public Checker {
 
  private:
   template <typename Wrong>
-  static void check_end(const Expected& expected, const ir::End& end, const Wrong& wrong) {
+  static void check_end(const Expected& expected, std::size_t received, const ir::End& end, const Wrong& wrong) {
     const ExpectedAnswer& answer = expected.answer;
-    if (expected.received != answer.text.size()) {
-      wrong(fmt::format("it ended after {} of {} bytes", expected.received, answer.text.size()));
+    if (received != answer.text.size()) {
+      wrong(fmt::format("it ended after {} of {} bytes", received, answer.text.size()));
     } else if (end.reason != answer.reason || end.stop_string != answer.stop_string) {
       wrong(fmt::format("it ended with {} '{}' instead of {} '{}'", to_string(end.reason), end.stop_string,
                         to_string(answer.reason), answer.stop_string));

@@ -1,4 +1,5 @@
 #include <map>
+#include <vector>
 
 #include "sim/checkers/checker.h"
 
@@ -18,27 +19,38 @@ class OneEnd final : public Checker {
   explicit OneEnd(Findings& findings) : Checker("one_end", findings) {}
 
   void on_started(const Call& call) override {
-    if (!states_.emplace(call.id(), State::kOpen).second) found(to_string(call.id()) + ": the id came twice");
+    const State open{.choices = std::vector<bool>(call.request->choices), .running = call.request->choices};
+    if (!states_.emplace(call.id(), open).second) found(to_string(call.id()) + ": the id came twice");
   }
-  void on_event(const Call& call, const ir::Event& event) override {
+  void on_event(const Call& call, std::uint32_t choice, const ir::Event& event) override {
     State& state = states_.at(call.id());
-    if (state == State::kEnded) found(to_string(call.id()) + ": an event after its end");
-    if (state == State::kGone) found(to_string(call.id()) + ": an event after its client hung up");
-    if (std::holds_alternative<ir::End>(event)) state = State::kEnded;
+    if (state.gone) return found(to_string(call.id()) + ": an event after its client hung up");
+    if (choice >= state.choices.size()) return found(to_string(call.id()) + ": a choice nobody asked for");
+    if (state.running == 0 || state.choices[choice]) {
+      return found(fmt::format("{}: an event of choice {} after its end", to_string(call.id()), choice));
+    }
+    if (std::holds_alternative<ir::End>(event)) {
+      state.choices[choice] = true;
+      --state.running;
+    }
     if (const auto* failure = std::get_if<ir::Failure>(&event)) {
-      state = State::kEnded;
+      state.running = 0;
       check(call, failure->error);
     }
   }
-  void on_gone(const Call& call) override { states_.at(call.id()) = State::kGone; }
+  void on_gone(const Call& call) override { states_.at(call.id()).gone = true; }
   void on_drained(Site&) override {
     for (const auto& [id, state] : states_) {
-      if (state == State::kOpen) found(to_string(id) + ": no end came");
+      if (state.running > 0 && !state.gone) found(to_string(id) + ": no end came");
     }
   }
 
  private:
-  enum class State : std::uint8_t { kOpen, kEnded, kGone };
+  struct State {
+    std::vector<bool> choices;  // true: ended
+    std::uint32_t running = 0;  // of them; 0 after a failure of any
+    bool gone = false;
+  };
 
   void check(const Call& call, const Error& error) const {
     if (is_refusal(error.code)) return;
