@@ -12,8 +12,10 @@ using std::chrono::milliseconds;
 
 constexpr std::uint32_t kTurnsMax = 6;
 constexpr std::uint32_t kTriesMax = 3;
-constexpr Duration kBeginWithin = std::chrono::seconds(10);
-constexpr Duration kThinkMean = std::chrono::seconds(2);
+constexpr Duration kBeginWithin = std::chrono::seconds(8);
+constexpr Duration kTryAgainWithin = std::chrono::seconds(2);
+// The last questions do not come all at once: what is to show is that each is answered, not that all fit.
+constexpr Duration kCalmFor = std::chrono::seconds(60);
 
 }  // namespace
 
@@ -28,7 +30,6 @@ class Session::Receiver final : public pipeline::EventReceiver, public std::enab
   Call call;
   std::vector<std::string> texts;  // of each choice
   std::uint32_t running = 0;       // choices not ended
-  bool started = false;
 
   bool has_text() const {
     return std::ranges::any_of(texts, [](const auto& text) { return !text.empty(); });
@@ -38,13 +39,14 @@ class Session::Receiver final : public pipeline::EventReceiver, public std::enab
   std::weak_ptr<Session> session_;
 };
 
-Session::Session(World& world, Site& site, CallObserver& observer, Tally& tally, const Phases& phases, std::string name)
+Session::Session(World& world, Site& site, CallObserver& observer, Tally& tally, const SessionPlan& plan,
+                 std::string name)
     : world_(world),
       loop_(*site.loops()[world.fork_rng().below(site.loops().size())]),
       model_(site.model()),
       observer_(observer),
       tally_(tally),
-      phases_(phases),
+      plan_(plan),
       name_(std::move(name)),
       rng_(world.fork_rng()),
       conversation_(world.fork_rng()),
@@ -66,7 +68,7 @@ void Session::ask(ir::Request request) {
   current_ = std::make_shared<Receiver>(weak_from_this());
   Call& call = current_->call;
   call.request = std::make_shared<const ir::Request>(request);
-  call.calm = world_.now() >= phases_.calm;
+  call.calm = world_.now() >= plan_.calm;
   call.receiver = current_;
   current_->texts.resize(request.choices);
   current_->running = request.choices;
@@ -79,7 +81,7 @@ void Session::ask(ir::Request request) {
 
 void Session::plan_hang_up() {
   hang_up_ = HangUp::kNever;
-  if (world_.now() >= phases_.heal || !chance(rng_, 0.3)) return;
+  if (world_.now() >= plan_.heal || !chance(rng_, 0.3)) return;
   hang_up_ = static_cast<HangUp>(draw(rng_, 1, 3));
   if (hang_up_ == HangUp::kAtOnce) return hang_up();
   if (hang_up_ == HangUp::kInText) {
@@ -97,9 +99,7 @@ void Session::plan_hang_up() {
 void Session::hang_up() {
   const auto receiver = std::exchange(current_, nullptr);
   world_.note(name_, "hangs up");
-  tally_.add(receiver->has_text() ? Happening::kGoneInText
-             : receiver->started  ? Happening::kGoneInPrefill
-                                  : Happening::kGoneBeforeStart);
+  tally_.add(receiver->has_text() ? Happening::kGoneInText : Happening::kGoneBeforeText);
   observer_.on_gone(receiver->call);
   loop_.dispatcher->cancel(receiver->call.id());
   turn_over(false);
@@ -110,7 +110,6 @@ void Session::take(const std::shared_ptr<Receiver>& from, std::uint32_t choice, 
     world_.note(name_, "{}{}", choice == 0 ? "" : fmt::format("choice {}: ", choice), say(event));
     observer_.on_event(from->call, choice, event);
     if (from != current_) continue;  // nothing is owed any more; the observer has been told
-    if (std::holds_alternative<ir::Start>(event)) from->started = true;
     if (const auto* delta = std::get_if<ir::BlockDelta>(&event)) {
       from->texts[choice] += delta->text;
       if (hang_up_ == HangUp::kInText && --deltas_left_ == 0) return hang_up();
@@ -133,7 +132,7 @@ void Session::take(const std::shared_ptr<Receiver>& from, std::uint32_t choice, 
 void Session::turn_over(bool answered) {
   if (!answered && chance(rng_, 0.5) && tries_left_ > 0) {
     --tries_left_;
-    loop_.executor.post_after(draw(rng_, Duration(0), kThinkMean), [self = weak_from_this()] {
+    loop_.executor.post_after(draw(rng_, Duration(0), kTryAgainWithin), [self = weak_from_this()] {
       if (const auto session = self.lock()) session->ask(session->conversation_.ask_again());
     });
     return;
@@ -143,11 +142,11 @@ void Session::turn_over(bool answered) {
   if (--turns_left_ > 0) {
     // Some have their next question ready and ask it from inside the last event.
     if (answered && chance(rng_, 0.2)) return ask(conversation_.ask());
-    return ask_after(draw_wait(rng_, kThinkMean));
+    return ask_after(draw_wait(rng_, plan_.think_mean));
   }
   // The last one, when all is well.
-  const Duration to_calm = std::max(Duration(0), phases_.calm - world_.now());
-  ask_after(to_calm + draw(rng_, Duration(0), kThinkMean));
+  const Duration to_calm = std::max(Duration(0), plan_.calm - world_.now());
+  ask_after(to_calm + draw(rng_, Duration(0), kCalmFor));
 }
 
 void Session::over() {

@@ -15,16 +15,16 @@
 
 namespace kvern::sim {
 
-/// When the two phases of a run begin and end.
-struct Phases {
+struct SessionPlan {
   TimePoint heal;  // no fault and no hang-up after this
   TimePoint calm;  // what was broken then has been noticed and mended
+  Duration think_mean;
 };
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
   /// All arguments outlive it, and `world` is cleared before they go.
-  Session(World& world, Site& site, CallObserver& observer, Tally& tally, const Phases& phases, std::string name);
+  Session(World& world, Site& site, CallObserver& observer, Tally& tally, const SessionPlan& plan, std::string name);
 
   /// Call once, after make_shared.
   void begin();
@@ -48,7 +48,7 @@ class Session : public std::enable_shared_from_this<Session> {
   const std::shared_ptr<const pipeline::Model> model_;
   CallObserver& observer_;
   Tally& tally_;
-  const Phases phases_;
+  const SessionPlan plan_;
   const std::string name_;
   Rng rng_;
   Conversation conversation_;

@@ -65,6 +65,7 @@ void SimEngine::cancel(RequestId request) {
   by_request_.erase(found);
   Stream& stream = streams_.at(id);
   stream.cancelled = true;
+  ++(stream.first_token ? cancels_.in_text : stream.accepted ? cancels_.in_prefill : cancels_.waiting);
   world_.note(name(), "stream {} cancelled", id.value);
   send(stream, [this, id] { worker_.cancel(id); });
   if (chance(rng_, wire_.late_events)) {
@@ -118,6 +119,7 @@ void SimEngine::arrive(std::vector<EngineEvent> events) {
     if (found == streams_.end() || found->second.cut) continue;
     Stream& stream = found->second;
     stream.progress = world_.now();
+    stream.accepted = true;
     stream.first_token = stream.first_token || std::holds_alternative<engine::Output>(event.body);
     auto call = std::ranges::find_if(calls, [&](const auto& each) { return each.first == stream.sink; });
     if (call == calls.end()) call = calls.insert(call, {stream.sink, {}});

@@ -55,6 +55,13 @@ class SimEngine final : public engine::Engine {
   const std::string& name() const { return worker_.name(); }
   /// Submitted, neither ended nor cancelled.
   std::size_t open_streams() const { return by_request_.size(); }
+  /// Cancels so far, by what had come of the stream.
+  struct Cancels {
+    std::uint64_t waiting = 0;
+    std::uint64_t in_prefill = 0;
+    std::uint64_t in_text = 0;
+  };
+  const Cancels& cancels() const { return cancels_; }
 
  private:
   /// A submit gets a number of its own: the same request may come again while its first stream still dies away.
@@ -65,6 +72,7 @@ class SimEngine final : public engine::Engine {
     TimePoint progress;
     TimePoint reaches_worker;  // nothing sent later arrives before this
     TimePoint reaches_us;
+    bool accepted = false;
     bool first_token = false;
     bool cut = false;        // its events are lost
     bool cancelled = false;  // kept only for late events
@@ -87,6 +95,7 @@ class SimEngine final : public engine::Engine {
   std::map<StreamId, Stream> streams_;
   std::map<RequestId, StreamId> by_request_;
   std::uint64_t next_stream_ = 1;
+  Cancels cancels_;
   TimePoint step_reaches_us_{};
   TimePoint refusing_until_{};
   bool reachable_ = true;  // as far as the adapter knows

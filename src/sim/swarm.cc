@@ -15,7 +15,10 @@ namespace {
 using std::chrono::seconds;
 
 constexpr std::uint32_t kSessionsMin = 2;
-constexpr std::uint32_t kSessionsMax = 10;
+constexpr std::uint32_t kSessionsMax = 12;
+constexpr std::uint32_t kCrowdMax = 30;  // in some runs
+constexpr Duration kThinkMeanMin = std::chrono::milliseconds(50);
+constexpr Duration kThinkMeanMax = seconds(3);
 constexpr Duration kFaultsFor = seconds(20);
 // The timeouts of adapters are over by then, and whoever shuns a worker has tried it again.
 constexpr Duration kCalmAfter = seconds(120);
@@ -72,15 +75,18 @@ void Swarm::begin() {
     });
   }
   Rng rng = world_.fork_rng();
-  const Phases phases{.heal = world_.now() + kFaultsFor, .calm = world_.now() + kFaultsFor + kCalmAfter};
-  const std::uint32_t sessions = draw(rng, kSessionsMin, kSessionsMax);
+  const SessionPlan plan{.heal = world_.now() + kFaultsFor,
+                         .calm = world_.now() + kFaultsFor + kCalmAfter,
+                         .think_mean = draw(rng, kThinkMeanMin, kThinkMeanMax)};
+  const bool crowd = chance(rng, 0.3);
+  const std::uint32_t sessions = draw(rng, kSessionsMin, crowd ? kCrowdMax : kSessionsMax);
   for (std::uint32_t i = 0; i < sessions; ++i) {
     sessions_.push_back(
-        std::make_shared<Session>(world_, site_, *this, result_.tally, phases, "client" + std::to_string(i)));
+        std::make_shared<Session>(world_, site_, *this, result_.tally, plan, "client" + std::to_string(i)));
     sessions_.back()->begin();
   }
   faults_ = std::make_unique<Faults>(world_, site_, result_.tally);
-  faults_->begin(phases.heal);
+  faults_->begin(plan.heal);
 }
 
 void Swarm::drain() {
@@ -101,6 +107,9 @@ SwarmResult Swarm::run() {
   world_.run(world_.now() + kFaultsFor);
   drain();
   for (const auto& engine : site_.engines()) {
+    result_.tally.add(Happening::kCancelWaiting, engine->cancels().waiting);
+    result_.tally.add(Happening::kCancelInPrefill, engine->cancels().in_prefill);
+    result_.tally.add(Happening::kCancelInText, engine->cancels().in_text);
     result_.tally.add(Happening::kPreemption, engine->worker().preemptions());
     result_.tally.add(Happening::kCachedToken, engine->worker().cached_tokens());
   }

@@ -45,7 +45,7 @@ std::string Conversation::draw_stop_string() {
 
 ir::Stopping Conversation::draw_stopping() {
   ir::Stopping stopping;
-  if (chance(rng_, 0.8)) stopping.max_tokens = draw(rng_, 1, 60);
+  if (chance(rng_, 0.8)) stopping.max_tokens = draw(rng_, 1, chance(rng_, 0.3) ? 200 : 60);
   if (chance(rng_, 0.2)) stopping.min_tokens = draw(rng_, 0, stopping.max_tokens.value_or(20));
   for (std::uint32_t i = chance(rng_, 0.4) ? draw(rng_, 1, 3) : 0; i > 0; --i) {
     stopping.strings.push_back(draw_stop_string());
@@ -70,7 +70,8 @@ ir::Request Conversation::ask() {
     request_.prompt = SimTokenizer().encode_text(words(draw(rng_, 1, 100)), true);
   } else {
     auto messages = history_;
-    messages.push_back(message(ir::Role::kUser, chance(rng_, 0.02) ? "refuse me" : words(draw(rng_, 1, 60))));
+    messages.push_back(message(ir::Role::kUser,
+                               chance(rng_, 0.02) ? "refuse me" : words(draw(rng_, 1, chance(rng_, 0.3) ? 200 : 60))));
     request_.prompt = std::move(messages);
   }
   return request_;
