@@ -121,7 +121,8 @@ void Session::take(const std::shared_ptr<Receiver>& from, std::uint32_t choice, 
       conversation_.answered(from->texts[0]);
       current_ = nullptr;
       turn_over(true);
-    } else if (std::holds_alternative<ir::Failure>(event)) {
+    } else if (const auto* failure = std::get_if<ir::Failure>(&event)) {
+      if (failure->error.code == ErrorCode::kContextLength) conversation_.start_over();
       tally_.add(from->has_text() ? Happening::kFailureInText : Happening::kFailureBeforeText);
       current_ = nullptr;
       turn_over(false);

@@ -19,7 +19,7 @@ constexpr std::size_t kPoolWaitingMax = 4;
 engine::SchedulerOptions draw_engine(Rng& rng) {
   engine::SchedulerOptions options;
   options.context_tokens = Site::kContextTokens;
-  options.cells = Site::kContextTokens + kv::kBlockTokens * draw(rng, 0, 48);
+  options.cells = Site::kContextTokens + kv::kBlockTokens * draw(rng, 0, chance(rng, 0.5) ? 8 : 48);
   options.sequences = draw(rng, 2, 8);
   options.batch_tokens = draw(rng, 16, 200);
   options.mixed_batch_tokens = draw(rng, 1, options.batch_tokens);

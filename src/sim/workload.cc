@@ -53,7 +53,7 @@ ir::Stopping Conversation::draw_stopping() {
   for (std::uint32_t i = chance(rng_, 0.2) ? draw(rng_, 1, 40) : 0; i > 0; --i) {
     stopping.token_ids.push_back(static_cast<TokenId>(rng_.below(kWords)));
   }
-  stopping.ignore_eos = stopping.max_tokens && chance(rng_, 0.1);
+  stopping.ignore_eos = stopping.max_tokens && chance(rng_, 0.3);
   return stopping;
 }
 

@@ -21,6 +21,8 @@ class Conversation {
   ir::Request ask_again() const { return request_; }
   /// Takes the answer into the history.
   void answered(const std::string& text);
+  /// Forgets all but the system message: it has become too long.
+  void start_over() { history_.resize(1); }
 
  private:
   std::string words(std::uint32_t count);
