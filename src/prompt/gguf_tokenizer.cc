@@ -11,6 +11,7 @@
 #include "kvern_vocab.h"
 #include "prompt/gguf_metadata.h"
 #include "prompt/text_pieces.h"
+#include "prompt/token_cache.h"
 #include "prompt/token_matcher.h"
 
 namespace kvern::prompt {
@@ -18,6 +19,9 @@ namespace {
 
 using kvern_vocab::Kind;
 using kvern_vocab::Vocabulary;
+
+/// About ten conversations of 100,000 tokens.
+constexpr std::size_t kCacheBytes = 32U << 20U;
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
@@ -130,8 +134,15 @@ class GgufTokenizer final : public Tokenizer {
     joined.from = std::max(joined.from, end);
   }
 
-  /// Appends the tokens of text without special tokens.
+  /// Appends the tokens of text without special tokens, which depend on nothing but the text.
   void plain(std::string_view text, Tokens& out) const {
+    if (cache_.find(text, out)) return;
+    const std::size_t before = out.size();
+    tokenise(text, out);
+    cache_.insert(text, std::span(out).subspan(before));
+  }
+
+  void tokenise(std::string_view text, Tokens& out) const {
     for (std::size_t from = 0; from < text.size();) {
       const TokenMatcher::Match match = added_text_.find(text, from);
       const std::size_t end = match.bytes == 0 ? text.size() : match.at;
@@ -195,6 +206,7 @@ class GgufTokenizer final : public Tokenizer {
   Tokens before_;  // what a raw prompt is framed with
   Tokens after_;
   TokenId unknown_ = -1;  // stands for text that has no token; says nothing
+  mutable TokenCache cache_{kCacheBytes};
 };
 
 }  // namespace

@@ -47,6 +47,7 @@ class EveryVocabulary : public testing::TestWithParam<fs::path> {
   void check_forgeries(const Tokenizer& tokenizer);
   void check_long_runs(const Tokenizer& tokenizer);
   void check_round_trip(const Tokenizer& tokenizer);
+  void check_again(const Tokenizer& tokenizer);
 };
 
 TEST_P(EveryVocabulary, GivesRightIdsAndNoForgedOnes) {
@@ -56,6 +57,14 @@ TEST_P(EveryVocabulary, GivesRightIdsAndNoForgedOnes) {
   check_forgeries(*tokenizer);
   check_long_runs(*tokenizer);
   check_round_trip(*tokenizer);
+  check_again(*tokenizer);
+}
+
+/// Everything once more, now that the tokenizer has seen it: what it remembers is what it would work out.
+void EveryVocabulary::check_again(const Tokenizer& tokenizer) {
+  check_expectations(tokenizer);
+  check_forgeries(tokenizer);
+  check_round_trip(tokenizer);
 }
 
 /// llama.cpp ships what its tokenizers and the original ones agree on: texts, and the ids of each on a line.

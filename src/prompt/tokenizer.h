@@ -24,7 +24,8 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
-/// Immutable after loading; thread-safe. Cost of encode: linear in bytes.
+/// Thread-safe; the same text always gives the same tokens. Cost of encode: linear in bytes, and small for text seen
+/// lately.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;

@@ -1,0 +1,56 @@
+// Remembers the tokens of texts that were tokenised before: system prompts and earlier messages come again with every
+// turn. Exact: the text itself is compared, so what is found is what tokenising would give. Bounded in bytes, least
+// recently used first, shared by all requests of a model.
+//
+// Thread-safe; a lookup takes one of a few mutexes and is a hash and a comparison of the text. Who measures times can
+// learn whether a text was seen lately, as by the prefix cache (SECURITY.md).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <list>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/token.h"
+
+namespace kvern::prompt {
+
+class TokenCache {
+ public:
+  explicit TokenCache(std::size_t bytes_max) : shard_bytes_max_(bytes_max / kShards) {}
+  TokenCache(const TokenCache&) = delete;
+  TokenCache& operator=(const TokenCache&) = delete;
+
+  /// Appends the tokens of `text`; false when it is not known.
+  bool find(std::string_view text, Tokens& out);
+  /// A text that would take more than an eighth of its shard is not kept.
+  void insert(std::string_view text, std::span<const TokenId> tokens);
+  /// What is kept, by the same count as the bound. For tests; O(1) per shard.
+  std::size_t bytes();
+
+ private:
+  static constexpr std::size_t kShards = 8;
+  struct Entry {
+    std::string text;
+    Tokens tokens;
+    std::size_t bytes() const;
+  };
+  using Order = std::list<Entry>;  // most recently used first
+  struct Shard {
+    std::mutex mutex;
+    Order order;
+    std::unordered_map<std::string_view, Order::iterator> by_text;  // views of the entries' own texts
+    std::size_t bytes = 0;
+  };
+
+  Shard& shard_of(std::string_view text);
+
+  const std::size_t shard_bytes_max_;
+  std::array<Shard, kShards> shards_;
+};
+
+}  // namespace kvern::prompt
