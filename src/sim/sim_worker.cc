@@ -99,7 +99,8 @@ void SimWorker::wake() {
   }
   KV_CHECK(scheduler.step(out));
   const auto stats = scheduler.stats();
-  if (stats.steps % kStepsPerCheck == 0) scheduler.check();
+  // At rest a checker looks first, which tells what is wrong instead of ending the process.
+  if (stats.running > 0 && stats.steps % kStepsPerCheck == 0) scheduler.check();
   const auto work = process_->backend.take_work();
   const double full = static_cast<double>(stats.cells_used) / stats.cells_total;
   const Duration time = step_time(work.prefill_tokens, work.decode_tokens, full);
