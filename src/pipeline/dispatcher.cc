@@ -64,14 +64,14 @@ class Dispatcher::Sink final : public engine::EventSink {
   std::weak_ptr<Dispatcher> owner_;  // set before any engine sees the sink
 };
 
-std::shared_ptr<Dispatcher> Dispatcher::create(Executor& executor, WorkerPool& pool, PipelineMetrics& metrics,
+std::shared_ptr<Dispatcher> Dispatcher::create(Executor& executor, Pool& pool, PipelineMetrics& metrics,
                                                std::function<RequestId()> mint) {
   std::shared_ptr<Dispatcher> dispatcher(new Dispatcher(executor, pool, metrics, std::move(mint)));
   dispatcher->sink_->set_owner(dispatcher);
   return dispatcher;
 }
 
-Dispatcher::Dispatcher(Executor& executor, WorkerPool& pool, PipelineMetrics& metrics, std::function<RequestId()> mint)
+Dispatcher::Dispatcher(Executor& executor, Pool& pool, PipelineMetrics& metrics, std::function<RequestId()> mint)
     : executor_(executor),
       pool_(pool),
       metrics_(metrics),
@@ -139,6 +139,9 @@ void Dispatcher::submit(Active& active, Prepared all) {
     const bool is_new = places_.emplace(generate.id, Place{&active, choice}).second;
     KV_CHECK(is_new);
     if (auto submitted = active.model->engine->submit(std::move(generate), sink_); !submitted) {
+#ifdef KVERN_CANARY_LOST_FAILURE
+      return;
+#endif
       active.choices.back().ended = true;
       return fail(request.id, std::move(submitted).error());  // takes back those that were submitted
     }
@@ -202,6 +205,9 @@ void Dispatcher::finish_choice(Place place, std::vector<ir::Event> events) {
     metrics_.ended(active.usage.total(), seconds(executor_.clock().now() - active.started));
     remove(active_.find(active.request->id));  // over before the receiver hears of it, since it may start another
   }
+#ifdef KVERN_CANARY_EARLY_END
+  if (events.size() > 1) std::swap(events.back(), events[events.size() - 2]);
+#endif
   receiver->on_events(place.choice, std::move(events));
 }
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/executor.h"
-#include "base/worker_pool.h"
+#include "base/pool.h"
 #include "engine/engine.h"
 #include "ir/event.h"
 #include "ir/request.h"
@@ -34,7 +34,7 @@ class EventReceiver {
 class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
  public:
   /// `mint` gives ids that no request of the engine has, for the second and later choices; the first has the request's.
-  static std::shared_ptr<Dispatcher> create(Executor& executor, WorkerPool& pool, PipelineMetrics& metrics,
+  static std::shared_ptr<Dispatcher> create(Executor& executor, Pool& pool, PipelineMetrics& metrics,
                                             std::function<RequestId()> mint);
   ~Dispatcher();
 
@@ -57,7 +57,7 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
     std::uint32_t choice;
   };
 
-  Dispatcher(Executor& executor, WorkerPool& pool, PipelineMetrics& metrics, std::function<RequestId()> mint);
+  Dispatcher(Executor& executor, Pool& pool, PipelineMetrics& metrics, std::function<RequestId()> mint);
   void prepared(RequestId id, Result<struct Prepared> prepared);
   void submit(Active& active, struct Prepared all);
   void on_engine(const std::vector<engine::EngineEvent>& events);
@@ -69,7 +69,7 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   std::shared_ptr<EventReceiver> remove(ActiveMap::iterator at);
 
   Executor& executor_;
-  WorkerPool& pool_;
+  Pool& pool_;
   PipelineMetrics& metrics_;
   const std::function<RequestId()> mint_;
   std::shared_ptr<Sink> sink_;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 
+#include "base/worker_pool.h"
 #include "ir/event_grammar.h"
 #include "pipeline/testing/byte_tokenizer.h"
 

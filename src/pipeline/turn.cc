@@ -28,7 +28,9 @@ void Turn::on_engine(const engine::EngineEvent& event, TurnOutput& out) {
     take_text(text, out);
     if (done_) return;
     std::string held;
+#ifndef KVERN_CANARY_LOST_TEXT
     stops_.finish(held);
+#endif
     parse(held, out);
     const bool cut = finished->cause == engine::StopCause::kLength;
     end(cut ? ir::FinishReason::kLength : ir::FinishReason::kStop, {}, !cut, out);
