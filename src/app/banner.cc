@@ -9,29 +9,77 @@ std::string base_url(const std::string& host, std::uint16_t port) {
   return is_v6 ? fmt::format("http://[{}]:{}", host, port) : fmt::format("http://{}:{}", host, port);
 }
 
+namespace {
+
+void line(std::string& text, std::string_view label, const std::string& value) {
+  text += fmt::format("  {:<10} {}\n", label, value);
+}
+
+/// What to paste, for the first clients people try.
+std::string try_it(const std::string& url, const std::string& model, bool needs_name) {
+  const std::string name = needs_name ? fmt::format("\"model\": \"{}\", ", model) : std::string();
+  return fmt::format(
+      "\n  Try it:\n"
+      "    curl -N {0}/v1/chat/completions -H 'content-type: application/json' \\\n"
+      "      -d '{{{2}\"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}], \"stream\": true}}'\n"
+      "\n  OpenAI SDKs:  OPENAI_BASE_URL={0}/v1 OPENAI_API_KEY=none\n"
+      "  opencode, and other clients of Chat Completions:  base URL {0}/v1, model {1}\n\n",
+      url, model, name);
+}
+
+}  // namespace
+
 std::string banner(const LoadedModel& loaded, const std::string& url) {
   const auto& model = *loaded.model;
   std::string text;
-  const auto line = [&text](std::string_view label, const std::string& value) {
-    text += fmt::format("  {:<10} {}\n", label, value);
-  };
-  line("model", fmt::format("{} ({} engine, {})", model.name, loaded.engine, loaded.file));
-  line("context", fmt::format("{} tokens", model.context_tokens));
-  line("tools", loaded.template_has_tools ? "the chat template prints tools"
-                                          : "the chat template has no place for tools: the model will not see them");
-  line("parser", "hermes (<think> and <tool_call>), the only family so far");
-  line("kv cache", loaded.cache_tokens > 0
-                       ? fmt::format("{} tokens, shared by all requests in blocks of 16", loaded.cache_tokens)
-                       : std::string("none"));
-  for (const auto& warning : loaded.warnings) line("warning", warning);
-  text += fmt::format(
-      "\n  Try it:\n"
-      "    curl -N {0}/v1/chat/completions -H 'content-type: application/json' \\\n"
-      "      -d '{{\"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}], \"stream\": true}}'\n"
-      "\n  OpenAI SDKs:  OPENAI_BASE_URL={0}/v1 OPENAI_API_KEY=none\n"
-      "  opencode, and other clients of Chat Completions:  base URL {0}/v1, model {1}\n\n",
-      url, model.name);
-  return text;
+  line(text, "model", fmt::format("{} ({} engine, {})", model.name, loaded.engine, loaded.file));
+  line(text, "context", fmt::format("{} tokens", model.context_tokens));
+  line(text, "tools",
+       loaded.template_has_tools ? "the chat template prints tools"
+                                 : "the chat template has no place for tools: the model will not see them");
+  line(text, "parser", "hermes (<think> and <tool_call>), the only family so far");
+  line(text, "kv cache",
+       loaded.cache_tokens > 0 ? fmt::format("{} tokens, shared by all requests in blocks of 16", loaded.cache_tokens)
+                               : std::string("none"));
+  for (const auto& warning : loaded.warnings) line(text, "warning", warning);
+  return text + try_it(url, model.name, false);
+}
+
+std::string workers_banner(const std::vector<Workers::Line>& workers, const std::string& url) {
+  std::string text;
+  std::string first;
+  bool several = false;
+  for (const auto& worker : workers) {
+    std::string state = worker.model.empty() ? std::string("no answer yet")
+                                             : fmt::format("{}, {} tokens", worker.model, worker.context_tokens);
+    if (!worker.trouble.empty()) state += ": " + worker.trouble;
+    line(text, "worker", fmt::format("{} ({}, {}): {}", worker.name, worker.kind, worker.url, state));
+    if (worker.model.empty()) continue;
+    if (first.empty()) first = worker.model;
+    several = several || worker.model != first;
+  }
+  if (first.empty()) {
+    return text + "\n  No worker answers yet. They are asked until they do; `kvern doctor` says what is wrong.\n\n";
+  }
+  return text + try_it(url, first, several);
+}
+
+std::string worker_banner(const LoadedModel& loaded, const EventSource& events, const std::string& url) {
+  const auto& model = *loaded.model;
+  std::string text;
+  line(text, "model", fmt::format("{} ({} engine, {})", model.name, loaded.engine, loaded.file));
+  line(text, "context", fmt::format("{} tokens", model.context_tokens));
+  for (const auto& warning : loaded.warnings) line(text, "warning", warning);
+  std::string more;
+  if (!events.endpoint.empty()) {
+    line(text, "events", events.endpoint);
+    more += fmt::format(", events: \"{}\"", events.endpoint);
+  }
+  if (!events.replay_endpoint.empty()) more += fmt::format(", replay: \"{}\"", events.replay_endpoint);
+  return text + fmt::format(
+                    "\n  For the workers file of `kvern serve --workers FILE`:\n"
+                    "    workers: [{{name: a, kind: kvern, url: \"{}\", tokenizer: \"{}\"{}}}]\n\n",
+                    url, loaded.file, more);
 }
 
 }  // namespace kvern::app

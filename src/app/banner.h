@@ -2,13 +2,20 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "app/model_loader.h"
+#include "app/worker_api.h"
+#include "app/workers.h"
 
 namespace kvern::app {
 
 /// "http://HOST:PORT", with brackets around an IPv6 address.
 std::string base_url(const std::string& host, std::uint16_t port);
 std::string banner(const LoadedModel& model, const std::string& url);
+/// The same where workers answer: each with its model, or what is wrong with it.
+std::string workers_banner(const std::vector<Workers::Line>& workers, const std::string& url);
+/// For `kvern worker`: the model, and the line for a workers file.
+std::string worker_banner(const LoadedModel& model, const EventSource& events, const std::string& url);
 
 }  // namespace kvern::app

@@ -2,7 +2,7 @@
 
 namespace kvern::app {
 
-void publish_engine(Metrics& metrics, const std::string& model_name, std::shared_ptr<engine::Engine> engine) {
+void publish_engine(Metrics& metrics, const std::string& model_name, std::function<engine::EngineStats()> read_stats) {
   using engine::EngineStats;
   const Metrics::Labels labels{{"model_name", model_name}};
   const auto gauge = [&](const char* name, const char* help, auto read) {
@@ -39,8 +39,8 @@ void publish_engine(Metrics& metrics, const std::string& model_name, std::shared
       counter("kvern_engine_evicted_blocks_total", "Blocks evicted from the prefix cache",
               [](const auto& s) { return s.evicted_blocks; }),
   };
-  metrics.on_scrape([engine = std::move(engine), copies] {
-    const auto stats = engine->stats();
+  metrics.on_scrape([read_stats = std::move(read_stats), copies] {
+    const auto stats = read_stats();
     for (const auto& copy : copies) copy(stats);
   });
 }

@@ -1,7 +1,7 @@
 // The engine's own counts as metrics, copied at each scrape.
 #pragma once
 
-#include <memory>
+#include <functional>
 #include <string>
 
 #include "base/metrics.h"
@@ -9,7 +9,7 @@
 
 namespace kvern::app {
 
-/// `metrics` keeps the engine alive.
-void publish_engine(Metrics& metrics, const std::string& model_name, std::shared_ptr<engine::Engine> engine);
+/// `stats` is asked at each scrape, for as long as `metrics` lives.
+void publish_engine(Metrics& metrics, const std::string& model_name, std::function<engine::EngineStats()> stats);
 
 }  // namespace kvern::app

@@ -42,6 +42,12 @@ std::string describe_server() {
   return body;
 }
 
+/// The pipeline counts all requests under one name: that of the model, where there is one.
+std::string metrics_label(const pipeline::ModelSet& models) {
+  const auto all = models.all();
+  return all.size() == 1 ? all.front()->name : "all";
+}
+
 /// Requests whose answer needs no worker go on while draining: probes must see the state.
 bool is_probe(api::Service service) {
   return service == api::Service::kLive || service == api::Service::kReady || service == api::Service::kHealth ||
@@ -62,7 +68,7 @@ HttpApi::HttpApi(HttpApiParts parts)
       chat_(api::make_chat_dialect(parts_.limits)),
       completions_(api::make_completions_dialect(parts_.limits)),
       created_(parts_.clock.unix_time()),
-      pipeline_metrics_(std::make_unique<pipeline::PipelineMetrics>(parts_.metrics, parts_.models.all().front()->name)),
+      pipeline_metrics_(std::make_unique<pipeline::PipelineMetrics>(parts_.metrics, metrics_label(parts_.models))),
       id_counter_(entropy_seed()) {
   for (const int status : kStatuses) {
     responses_.emplace(status, &parts_.metrics.counter("kvern_http_responses_total", "Answers by status",
@@ -185,6 +191,11 @@ void HttpApi::reply_error(Context& context, const Error& error) {
 Error HttpApi::unknown_model(std::string_view name) const {
   std::vector<api::ModelEntry> entries;
   for (const auto& model : parts_.models.all()) entries.push_back({model->name});
+  if (entries.empty()) {
+    Error error = fail(ErrorCode::kUnavailable, "No worker has answered yet.");
+    error.retry_after = std::chrono::seconds(1);
+    return error;
+  }
   if (name.empty()) return invalid("model", "`model` is required: several are served.");
   return api::unknown_model(entries, name);
 }

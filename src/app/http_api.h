@@ -14,6 +14,7 @@
 #include "api/registry.h"
 #include "app/answer.h"
 #include "app/guard.h"
+#include "app/service.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/rng.h"
@@ -35,7 +36,7 @@ struct HttpApiParts {
   std::vector<net::Loop*> loops;
 };
 
-class HttpApi final : public net::Handler {
+class HttpApi final : public Service {
  public:
   explicit HttpApi(HttpApiParts parts);
   ~HttpApi() override;
@@ -44,12 +45,9 @@ class HttpApi final : public net::Handler {
   void serve(net::Request request, std::shared_ptr<net::Exchange> exchange) override;
   net::Response refuse(int status, std::string_view reason) override;
 
-  /// New requests get 503 from here on; those under way go on. Thread-safe.
-  void drain() { draining_.store(true); }
-  /// Requests under way on all loops. Thread-safe.
-  std::size_t active() const { return active_.load(); }
-  /// Ends what is under way with a failure (an event in a stream). Thread-safe; takes a turn of each loop.
-  void fail_all();
+  void drain() override { draining_.store(true); }
+  std::size_t active() const override { return active_.load(); }
+  void fail_all() override;
 
  private:
   /// What belongs to one loop; used only there.

@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "app/bench/bench.h"
+#include "app/doctor.h"
 #include "app/serve.h"
 #include "app/settings.h"
 #include "app/version.h"
+#include "app/worker.h"
 #include "base/terminal.h"
 
 namespace {
@@ -22,20 +24,24 @@ using kvern::app::Settings;
 
 constexpr int kExitUsage = 2;
 
-/// The flags of `kvern serve`, as given: they are applied last, over file and variables.
+using kvern::app::Scope;
+
+/// The flags of `kvern serve` or `kvern worker`, as given: they are applied last, over file and variables.
 struct ServeFlags {
   std::string config;
   bool print_config = false;
   std::vector<std::pair<const Setting*, std::string>> given;
 };
 
-void add_serve_flags(CLI::App& command, ServeFlags& flags) {
+void add_serve_flags(CLI::App& command, Scope scope, ServeFlags& flags) {
   command
-      .add_option("--config", flags.config,
-                  "Config file (YAML): these flags with _ for -, and allowed_hosts, allowed_origins, models, limits")
+      .add_option(
+          "--config", flags.config,
+          "Config file (YAML): these flags with _ for -, and allowed_hosts, allowed_origins, models, limits, router")
       ->type_name("FILE");
   command.add_flag("--print-config", flags.print_config, "Print the settings in force as a config file, and exit");
   for (const Setting& setting : kvern::app::setting_table()) {
+    if (setting.scope != Scope::kAll && setting.scope != scope) continue;
     const std::string help = fmt::format("{} [{}]", setting.help, setting.variable());
     if (setting.is_switch()) {
       command.add_flag_callback(
@@ -76,7 +82,7 @@ kvern::Result<Settings> settings_from(const ServeFlags& flags) {
   return settings;
 }
 
-int run_serve(const ServeFlags& flags) {
+int run_serving(const ServeFlags& flags, int (*command)(const Settings&)) {
   const auto settings = settings_from(flags);
   if (!settings) {
     kvern::write_stderr(fmt::format("kvern: {}\n", settings.error().message));
@@ -86,7 +92,7 @@ int run_serve(const ServeFlags& flags) {
     fmt::print("{}", kvern::app::print_settings(*settings));
     return 0;
   }
-  return kvern::app::serve(*settings);
+  return command(*settings);
 }
 
 int run(int argc, char** argv) {
@@ -96,7 +102,26 @@ int run(int argc, char** argv) {
 
   ServeFlags flags;
   auto* serve = app.add_subcommand("serve", "Serve a model over OpenAI's HTTP API");
-  add_serve_flags(*serve, flags);
+  add_serve_flags(*serve, Scope::kServe, flags);
+  auto* worker = app.add_subcommand("worker", "Serve one model on vLLM's wire, for kvern serve --workers");
+  ServeFlags worker_flags;
+  add_serve_flags(*worker, Scope::kWorker, worker_flags);
+
+  ServeFlags doctor_flags;
+  bool doctor_json = false;
+  auto* doctor = app.add_subcommand("doctor", "Check workers and say what is missing, what it costs, and the remedy");
+  doctor->add_option("--config", doctor_flags.config, "Config file of `kvern serve`")->type_name("FILE");
+  doctor
+      ->add_option_function<std::string>(
+          "--workers",
+          [&doctor_flags](const std::string& path) {
+            for (const Setting& setting : kvern::app::setting_table()) {
+              if (setting.key == "workers") doctor_flags.given.emplace_back(&setting, path);
+            }
+          },
+          "Workers file to check (default: the config's; without one, the model of this machine)")
+      ->type_name("FILE");
+  doctor->add_flag("--json", doctor_json, "Print one JSON document");
 
   kvern::app::BenchOptions bench_options;
   auto* bench = app.add_subcommand("bench", "Measure a part of kvern on this machine");
@@ -116,7 +141,15 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kExitUsage;
   }
-  return serve->parsed() ? run_serve(flags) : kvern::app::run_bench(bench_options);
+  if (serve->parsed()) return run_serving(flags, kvern::app::serve);
+  if (doctor->parsed()) {
+    const auto settings = settings_from(doctor_flags);
+    if (settings) return kvern::app::doctor(*settings, doctor_json);
+    kvern::write_stderr(fmt::format("kvern: {}\n", settings.error().message));
+    return kExitUsage;
+  }
+  if (worker->parsed()) return run_serving(worker_flags, kvern::app::worker);
+  return kvern::app::run_bench(bench_options);
 }
 
 }  // namespace

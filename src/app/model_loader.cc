@@ -9,11 +9,10 @@
 #ifdef KVERN_HAS_EMBEDDED
 #include "engine/embedded/embedded_engine.h"
 #endif
+#include "app/vocabulary.h"
 #include "base/file.h"
 #include "engine/scripted/scripted_engine.h"
 #include "prompt/gguf_check.h"
-#include "prompt/gguf_tokenizer.h"
-#include "prompt/jinja_template.h"
 
 namespace kvern::app {
 namespace {
@@ -74,8 +73,10 @@ Result<std::shared_ptr<engine::Engine>> load_scripted(const Settings& settings, 
 
 #ifdef KVERN_HAS_EMBEDDED
 Result<std::unique_ptr<engine::EmbeddedEngine>> load_embedded(const Settings& settings, const std::string& path,
-                                                              const std::string& name, Log& log) {
+                                                              const std::string& name,
+                                                              std::shared_ptr<kv::KvEventSink> kv_events, Log& log) {
   engine::EmbeddedOptions options;
+  options.kv_events = std::move(kv_events);
   options.model_path = path;
   options.name = name;
   options.ctx = settings.ctx;
@@ -119,7 +120,7 @@ std::string cache_folder() {
 
 std::string default_model_path() { return fmt::format("{}/models/{}", cache_folder(), kDefaultModel); }
 
-Result<LoadedModel> load_model(const Settings& settings, Log& log) {
+Result<LoadedModel> load_model(const Settings& settings, Log& log, std::shared_ptr<kv::KvEventSink> kv_events) {
   for (const auto& [key, tokens] :
        {std::pair("ctx", settings.ctx), std::pair("kv_cache_tokens", settings.kv_cache_tokens)}) {
     if (tokens != 0 && tokens < kTokensMin) {
@@ -139,15 +140,13 @@ Result<LoadedModel> load_model(const Settings& settings, Log& log) {
   if (!aliases) return aliases.error();
   model->aliases = std::move(*aliases);
 
-  // In this order: what would make llama.cpp end the process is an error of the first two.
-  auto tokenizer = prompt::load_tokenizer(*info);
-  if (!tokenizer) return at_file(path, tokenizer.error(), "Its vocabulary cannot be used.");
-  auto chat_template = prompt::load_template(*info);
-  if (!chat_template) return at_file(path, chat_template.error(), "Its chat template cannot be used.");
+  // First: what would make llama.cpp end the process is an error of these two.
+  auto vocabulary = load_vocabulary(path, *info);
+  if (!vocabulary) return vocabulary.error();
   const bool is_scripted = settings.engine.starts_with(kScriptPrefix);
 #ifdef KVERN_HAS_EMBEDDED
   if (!is_scripted) {
-    auto engine = load_embedded(settings, path, model->name, log);
+    auto engine = load_embedded(settings, path, model->name, std::move(kv_events), log);
     if (!engine) return engine.error();
     loaded.engine = "embedded";
     loaded.warnings = (*engine)->warnings();
@@ -166,14 +165,18 @@ Result<LoadedModel> load_model(const Settings& settings, Log& log) {
   }
 #endif
   if (is_scripted) {
+    if (kv_events) {
+      return fail(ErrorCode::kInvalidRequest, "the scripted engine caches nothing to tell of: leave --events out");
+    }
     loaded.engine = "scripted";
     model->context_tokens = settings.ctx == 0 ? kScriptedContext : settings.ctx;
-    auto engine = load_scripted(settings, {model->name, model->context_tokens, (*tokenizer)->size()}, *tokenizer);
+    const auto& tokenizer = vocabulary->tokenizer;
+    auto engine = load_scripted(settings, {model->name, model->context_tokens, tokenizer->size()}, tokenizer);
     if (!engine) return engine.error();
     model->engine = std::move(*engine);
   }
-  model->tokenizer = std::move(*tokenizer);
-  model->chat_template = std::move(*chat_template);
+  model->tokenizer = std::move(vocabulary->tokenizer);
+  model->chat_template = std::move(vocabulary->chat_template);
   const auto& traits = model->chat_template->traits();
   loaded.template_has_tools = traits.tools;
   if (!traits.warning.empty()) loaded.warnings.push_back(traits.warning);

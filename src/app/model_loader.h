@@ -9,6 +9,7 @@
 #include "app/settings.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "kv/kv_event.h"
 #include "pipeline/model.h"
 
 namespace kvern::app {
@@ -27,7 +28,9 @@ std::string cache_folder();
 /// The model served without --model.
 std::string default_model_path();
 
-/// `log` outlives the model. Takes tenths of a second for the default model.
-Result<LoadedModel> load_model(const Settings& settings, Log& log);
+/// `log` outlives the model. Takes tenths of a second for the default model. `kv_events`, where given, hears what the
+/// embedded engine caches; the scripted one caches nothing, so that together they are an error.
+Result<LoadedModel> load_model(const Settings& settings, Log& log,
+                               std::shared_ptr<kv::KvEventSink> kv_events = nullptr);
 
 }  // namespace kvern::app

@@ -8,8 +8,10 @@
 #include <limits>
 #include <set>
 
+#include "app/yaml_source.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "router/strategy.h"
 
 namespace kvern::app {
 namespace {
@@ -74,10 +76,26 @@ const char* log_level_name(LogLevel level) {
   return kNames[static_cast<std::size_t>(level)];
 }
 
-Result<void> set_drain(Settings& settings, std::string_view value) {
-  auto duration = parse_duration(value);
-  if (!duration) return duration.error();
-  settings.drain_deadline = *duration;
+Setting duration(std::string_view key, std::string_view help, std::chrono::milliseconds Settings::* member) {
+  return {key, help, "DURATION",
+          [member](Settings& settings, std::string_view value) -> Result<void> {
+            auto parsed = parse_duration(value);
+            if (!parsed) return parsed.error();
+            settings.*member = *parsed;
+            return {};
+          },
+          [member](const Settings& settings) { return fmt::format("{}ms", (settings.*member).count()); }};
+}
+
+Setting only(Scope scope, Setting setting) {
+  setting.scope = scope;
+  return setting;
+}
+
+Result<void> set_strategy(Settings& settings, std::string_view value) {
+  const auto strategy = router::make_strategy(value);
+  if (!strategy) return fail(ErrorCode::kInvalidRequest, strategy.error().message);
+  settings.strategy = std::string(value);
   return {};
 }
 
@@ -114,15 +132,33 @@ std::vector<Setting> make_table() {
                    [](const Settings& settings) { return std::string(settings.insecure ? "true" : "false"); }});
   table.push_back({"log_level", "debug, info, warn, error or off", "LEVEL", set_log_level,
                    [](const Settings& settings) { return std::string(log_level_name(settings.log_level)); }});
-  table.push_back({"drain_deadline", "How long running answers may take to finish after SIGTERM", "DURATION", set_drain,
-                   [](const Settings& settings) { return fmt::format("{}ms", settings.drain_deadline.count()); }});
+  table.push_back(duration("drain_deadline", "How long running answers may take to finish after SIGTERM",
+                           &Settings::drain_deadline));
+  table.push_back(only(Scope::kServe, text("workers", "Workers to serve from, instead of the embedded engine (watched)",
+                                           "FILE", &Settings::workers)));
+  table.push_back({"strategy", "How a worker is chosen: least_loaded (default) or round_robin", "NAME", set_strategy,
+                   [](const Settings& settings) { return settings.strategy; }, Scope::kServe});
+  table.push_back(only(Scope::kServe, duration("worker_connect_deadline", "For a connection to a worker",
+                                               &Settings::worker_connect_deadline)));
+  table.push_back(
+      only(Scope::kServe, duration("worker_first_token_deadline", "For a worker's first token, its queue included",
+                                   &Settings::worker_first_token_deadline)));
+  table.push_back(only(Scope::kServe, duration("worker_between_tokens_deadline", "Between two tokens of a worker",
+                                               &Settings::worker_between_tokens_deadline)));
+  table.push_back(only(Scope::kServe, duration("worker_silent_deadline",
+                                               "A worker that gives no sign of life for so long is taken for dead",
+                                               &Settings::worker_silent_deadline)));
+  table.push_back(only(Scope::kWorker, text("events", "Publish KV events here (tcp://HOST:PORT), as vLLM does",
+                                            "ENDPOINT", &Settings::events)));
+  table.push_back(
+      only(Scope::kWorker, text("replay", "Answer requests for missed KV events here", "ENDPOINT", &Settings::replay)));
   return table;
 }
 
 /// Where in a config file something is wrong.
-class Reader {
+class Reader : private YamlSource {
  public:
-  Reader(Settings& settings, std::string name) : settings_(settings), name_(std::move(name)) {}
+  Reader(Settings& settings, const std::string& name) : YamlSource(name), settings_(settings) {}
 
   Result<void> read(const YAML::Node& root) {
     if (root.IsNull()) return {};
@@ -135,27 +171,6 @@ class Reader {
   }
 
  private:
-  Error fault(const YAML::Node& at, const std::string& what) const {
-    return fail(ErrorCode::kInvalidRequest, fmt::format("{} line {}: {}", name_, at.Mark().line + 1, what));
-  }
-
-  Result<void> check_unique(const YAML::Node& map) const {
-    std::set<std::string> seen;
-    for (const auto& entry : map) {
-      if (entry.first.IsScalar() && !seen.insert(entry.first.Scalar()).second) {
-        return fault(entry.first, fmt::format("`{}` stands here twice", entry.first.Scalar()));
-      }
-    }
-    return {};
-  }
-
-  Error unknown(const YAML::Node& key, const std::vector<std::string>& known, std::string_view where) const {
-    const auto guess = nearest(key.Scalar(), known);
-    return fault(key, fmt::format("unknown key `{}`{}{}", key.Scalar(), where,
-                                  guess ? fmt::format("; did you mean `{}`?", *guess)
-                                        : fmt::format("; known are {}", join(known, ", "))));
-  }
-
   Result<void> read_entry(const YAML::Node& key, const YAML::Node& value) {
     if (!key.IsScalar()) return fault(key, "a key is a word");
     const std::string& word = key.Scalar();
@@ -164,7 +179,8 @@ class Reader {
     if (word == "alias" && value.IsSequence()) return read_list(word, value, settings_.aliases);
     if (word == "models") return read_models(value);
     if (word == "limits") return read_limits(value);
-    std::vector<std::string> known{"allowed_hosts", "allowed_origins", "models", "limits"};
+    if (word == "router") return read_router(value);
+    std::vector<std::string> known{"allowed_hosts", "allowed_origins", "models", "limits", "router"};
     for (const auto& setting : setting_table()) {
       if (setting.key == word) {
         if (!value.IsScalar()) return fault(value, fmt::format("`{}` has one value", word));
@@ -222,8 +238,20 @@ class Reader {
     return {};
   }
 
+  Result<void> read_router(const YAML::Node& value) {
+    if (!value.IsMap()) return fault(value, "`router` is a map, such as {strategy: least_loaded}");
+    if (auto unique = check_unique(value); !unique) return unique;
+    for (const auto& entry : value) {
+      if (!entry.first.IsScalar() || entry.first.Scalar() != "strategy") {
+        return unknown(entry.first, {"strategy"}, " in `router`");
+      }
+      auto set = set_strategy(settings_, entry.second.IsScalar() ? entry.second.Scalar() : std::string());
+      if (!set) return fault(entry.second, set.error().message);
+    }
+    return {};
+  }
+
   Settings& settings_;
-  const std::string name_;
 };
 
 }  // namespace
@@ -246,16 +274,9 @@ std::span<const Setting> setting_table() {
 }
 
 Result<void> apply_yaml(Settings& settings, const std::string& text, const std::string& name) {
-  try {
-    const auto documents = YAML::LoadAll(text);
-    if (documents.size() > 1) {
-      return fail(ErrorCode::kInvalidRequest, fmt::format("{}: a config file is one YAML document, not several", name));
-    }
-    return documents.empty() ? Result<void>() : Reader(settings, name).read(documents.front());
-  } catch (const YAML::Exception& exception) {
-    return fail(ErrorCode::kInvalidRequest,
-                fmt::format("{} line {}: {}", name, exception.mark.line + 1, exception.msg));
-  }
+  const auto document = load_yaml(text, YamlSource(name));
+  if (!document) return document.error();
+  return Reader(settings, name).read(*document);
 }
 
 Result<void> apply_file(Settings& settings, const std::string& path) {

@@ -24,9 +24,13 @@ struct ModelNames {
 struct Settings {
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;
-  std::string model;                // GGUF path; empty: the default model of scripts/setup
-  std::string engine = "embedded";  // or scripted:FILE
-  std::string name;                 // model id; empty: the file's name without .gguf
+  std::string model;                      // GGUF path; empty: the default model of scripts/setup
+  std::string engine = "embedded";        // or scripted:FILE
+  std::string workers;                    // workers file; empty: the embedded engine
+  std::string strategy = "least_loaded";  // how workers are chosen
+  std::string events;                     // `kvern worker`: where KV events are published; empty: nowhere
+  std::string replay;                     // `kvern worker`: where they are replayed
+  std::string name;                       // model id; empty: the file's name without .gguf
   std::vector<std::string> aliases;
   std::uint32_t ctx = 0;              // 0: the trained length
   std::uint32_t kv_cache_tokens = 0;  // 0: 4 x ctx, at most half of free memory
@@ -37,11 +41,18 @@ struct Settings {
   LogLevel log_level = LogLevel::kInfo;
   std::chrono::milliseconds drain_deadline{30'000};
   std::uint32_t waiting_max = 1024;
+  std::chrono::milliseconds worker_connect_deadline{2'000};
+  std::chrono::milliseconds worker_first_token_deadline{300'000};
+  std::chrono::milliseconds worker_between_tokens_deadline{60'000};
+  std::chrono::milliseconds worker_silent_deadline{10'000};
   std::vector<std::string> allowed_hosts;
   std::vector<std::string> allowed_origins;
   std::vector<ModelNames> models;
   api::Limits limits;
 };
+
+/// Which commands have a setting as a flag. Files and variables may hold all of them.
+enum class Scope : std::uint8_t { kAll, kServe, kWorker };
 
 /// One scalar setting: the row of the table.
 struct Setting {
@@ -50,6 +61,7 @@ struct Setting {
   std::string_view value_name;
   std::function<Result<void>(Settings&, std::string_view)> set;
   std::function<std::string(const Settings&)> get;
+  Scope scope = Scope::kAll;
 
   bool is_switch() const { return value_name.empty(); }
   std::string flag() const;

@@ -48,7 +48,7 @@ TEST(Settings, FaultsNameLineAndKeyAndWhatWasMeant) {
   EXPECT_THAT(fault_of("a: [1\n"), HasSubstr("kvern.yaml line"));
   EXPECT_EQ(fault_of("ctx: 5\nctx: 6\n"), "kvern.yaml line 2: `ctx` stands here twice");
   EXPECT_EQ(fault_of("limits: {json_depth: 5, json_depth: 6}\n"), "kvern.yaml line 1: `json_depth` stands here twice");
-  EXPECT_EQ(fault_of("ctx: 5\n---\nctx: 6\n"), "kvern.yaml: a config file is one YAML document, not several");
+  EXPECT_EQ(fault_of("ctx: 5\n---\nctx: 6\n"), "kvern.yaml: holds several YAML documents; one is read");
   EXPECT_EQ(fault_of(""), "accepted");
 }
 

@@ -58,6 +58,8 @@ enum class StopCause : std::uint8_t { kEos, kStopToken, kLength };
 struct Finished {
   StopCause cause = StopCause::kEos;
   std::uint32_t completion_tokens = 0;
+  /// For engines that tell only at the end; overrides what Accepted said.
+  std::optional<std::uint32_t> cached_tokens = {};
 };
 /// The generation broke off; nothing follows.
 struct Failed {

@@ -1,6 +1,7 @@
 #include "kv/block_tree.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -11,7 +12,7 @@ namespace kvern::kv {
 // of the list can have no child left in front of it.
 
 BlockTree::BlockTree(std::uint32_t capacity_blocks, std::uint32_t block_tokens)
-    : capacity_blocks_(capacity_blocks), block_tokens_(block_tokens) {
+    : capacity_blocks_(capacity_blocks), block_tokens_(block_tokens), log_(block_tokens) {
   KV_CHECK(block_tokens_ > 0);
   index_.reserve(std::min<std::uint32_t>(capacity_blocks_, 1U << 16U));
 }
@@ -98,6 +99,7 @@ BlockTree::Inserted BlockTree::insert(std::string_view name_space, Ref parent, S
   index_.emplace(Key{name.value, parent, home->second.id}, block);
   if (parent != kNone) ++node(parent).children;
   ++blocks_;
+  if (recording_) log_.stored(name_space, parent_name(block), name, tokens);
   return {Insertion::kInserted, block};
 }
 
@@ -129,7 +131,48 @@ bool BlockTree::evict(std::vector<CellId>& freed) {
   --blocks_;
   ++evicted_;
   drop_space(gone.space);
+  if (recording_) log_.removed(gone.name);
   return true;
+}
+
+void BlockTree::evict_all(std::vector<CellId>& freed) {
+  const bool clears = blocks_ > 0 && evictable_ == blocks_;
+  const bool records = std::exchange(recording_, recording_ && !clears);
+  while (evict(freed)) {
+  }
+  recording_ = records;
+  if (recording_ && clears) log_.cleared();
+}
+
+std::optional<SequenceHash> BlockTree::parent_name(Ref block) const {
+  const Ref parent = node(block).parent;
+  return parent == kNone ? std::nullopt : std::optional(node(parent).name);
+}
+
+std::vector<KvEvent> BlockTree::snapshot() const {
+  // Children of each block as lists through the slab, then depth first, so that a chain is one event.
+  std::vector<Ref> first_child(nodes_.size(), kNone);
+  std::vector<Ref> next_sibling(nodes_.size(), kNone);
+  std::vector<Ref> pending;
+  for (Ref block = 0; block < nodes_.size(); ++block) {
+    if (!nodes_[block].live) continue;
+    const Ref parent = nodes_[block].parent;
+    if (parent == kNone) {
+      pending.push_back(block);
+    } else {
+      next_sibling[block] = std::exchange(first_child[parent], block);
+    }
+  }
+  EventLog log(block_tokens_);
+  log.cleared();
+  while (!pending.empty()) {
+    const Ref block = pending.back();
+    pending.pop_back();
+    const Node& each = nodes_[block];
+    log.stored(space_of_.at(each.space)->first, parent_name(block), each.name, tokens(block));
+    for (Ref child = first_child[block]; child != kNone; child = next_sibling[child]) pending.push_back(child);
+  }
+  return log.take();
 }
 
 void BlockTree::drop_space(std::uint32_t id) {

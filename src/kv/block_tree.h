@@ -6,10 +6,12 @@
 //   collision costs a miss, never another prompt's cells, and namespaces never meet.
 // - A block in use (pinned, or below it one that is) is never evicted; others go in LRU order, leaves before parents.
 // - Bounded by `capacity_blocks`. Every operation is O(1) per block of the chain it is about.
+// - With record_events, what is stored and removed is written down in order, for who keeps books elsewhere.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +20,7 @@
 
 #include "base/token.h"
 #include "kv/block_hash.h"
+#include "kv/event_log.h"
 
 namespace kvern::kv {
 
@@ -61,6 +64,15 @@ class BlockTree {
 
   /// Removes the least recently used block nobody uses and appends its cells to `freed`. False when there is none.
   bool evict(std::vector<CellId>& freed);
+
+  /// Evicts every block nobody uses. Where that leaves none, the events say AllBlocksCleared.
+  void evict_all(std::vector<CellId>& freed);
+
+  /// From now on events are recorded, until taken: the owner takes them after each step, which bounds them.
+  void record_events() { recording_ = true; }
+  std::vector<KvEvent> take_events() { return log_.take(); }
+  /// AllBlocksCleared, then every block there is, parents first. O(blocks). Events not taken yet are part of it.
+  std::vector<KvEvent> snapshot() const;
 
   std::span<const CellId> cells(Ref block) const;
   Ref parent(Ref block) const { return node(block).parent; }
@@ -113,6 +125,7 @@ class BlockTree {
   void append_newest(Ref block);
   void unlink(Ref block);
   void drop_space(std::uint32_t id);
+  std::optional<SequenceHash> parent_name(Ref block) const;
 
   const std::uint32_t capacity_blocks_;
   const std::uint32_t block_tokens_;
@@ -129,6 +142,8 @@ class BlockTree {
   std::uint32_t blocks_ = 0;
   std::uint32_t evictable_ = 0;
   std::uint64_t evicted_ = 0;
+  bool recording_ = false;
+  EventLog log_;
 };
 
 }  // namespace kvern::kv

@@ -1,7 +1,9 @@
 // Bytes as a script of requests on a small tree: match, insert with names that may collide, pin, unpin, evict. Checks
-// the invariants after each step, that a match never returns other tokens, and that no cell is owned twice.
+// the invariants after each step, that a match never returns other tokens, that no cell is owned twice, and that the
+// events add up to the names in the tree.
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -25,11 +27,31 @@ struct User {
   bool other_space = false;
 };
 
+/// How often each name is in the tree, as events tell it. Names collide here, so they are counted.
+void follow(std::map<std::uint64_t, int>& names, const std::vector<kvern::kv::KvEvent>& events) {
+  for (const auto& event : events) {
+    if (const auto* stored = std::get_if<kvern::kv::BlockStored>(&event)) {
+      KV_CHECK(stored->token_ids.size() == stored->block_hashes.size() * kBlock);
+      for (const auto& hash : stored->block_hashes) ++names[std::get<std::uint64_t>(hash)];
+    } else if (const auto* removed = std::get_if<kvern::kv::BlockRemoved>(&event)) {
+      for (const auto& hash : removed->block_hashes) {
+        const auto found = names.find(std::get<std::uint64_t>(hash));
+        KV_CHECK(found != names.end());
+        if (--found->second == 0) names.erase(found);
+      }
+    } else {
+      names.clear();
+    }
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size > 4096) return 0;
   BlockTree tree(12, kBlock);
+  tree.record_events();
+  std::map<std::uint64_t, int> told;
   std::vector<User> users;
   std::set<CellId> owned;
   CellId next_cell = 0;
@@ -86,6 +108,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     tree.check();
     KV_CHECK(owned.size() == tree.blocks() * kBlock);
+    follow(told, tree.take_events());
+    std::map<std::uint64_t, int> there;
+    follow(there, tree.snapshot());
+    KV_CHECK(told == there);
   }
   for (const User& user : users) tree.unpin(user.tail);
   while (evict()) {

@@ -6,8 +6,10 @@
 #include <deque>
 #include <numeric>
 #include <optional>
+#include <string>
 
 #include "base/rng.h"
+#include "kv/kv_replica.h"
 
 namespace kvern::kv {
 namespace {
@@ -136,6 +138,117 @@ TEST_F(BlockTreeTest, ADuplicateIsNamedAndPinned) {
   EXPECT_FALSE(evict());
   tree_.unpin(second);
   EXPECT_TRUE(evict());
+}
+
+/// Events in words: `+hash<parent` or `+hash` for a first block, `-hash`, `clear`.
+std::string story(const std::vector<KvEvent>& events) {
+  std::string text;
+  const auto say = [&text](const std::string& word) { text += (text.empty() ? "" : " ") + word; };
+  const auto number = [](const EngineHash& hash) { return std::to_string(std::get<std::uint64_t>(hash)); };
+  for (const KvEvent& event : events) {
+    if (const auto* stored = std::get_if<BlockStored>(&event)) {
+      std::string word = "+";
+      for (const EngineHash& hash : stored->block_hashes) word += (word.size() > 1 ? "," : "") + number(hash);
+      say(word + (stored->parent ? "<" + number(*stored->parent) : ""));
+    } else if (const auto* removed = std::get_if<BlockRemoved>(&event)) {
+      std::string word = "-";
+      for (const EngineHash& hash : removed->block_hashes) word += (word.size() > 1 ? "," : "") + number(hash);
+      say(word);
+    } else {
+      say("clear");
+    }
+  }
+  return text;
+}
+
+/// A tree whose blocks are named by hand.
+class BlockTreeEvents : public testing::Test {
+ protected:
+  void SetUp() override { tree_.record_events(); }
+  BlockTree::Ref add(BlockTree::Ref parent, std::uint64_t name, std::string_view space = "") {
+    const Tokens tokens(kBlock, static_cast<TokenId>(name));
+    const std::vector<CellId> cells(kBlock, 0);
+    return tree_.insert(space, parent, SequenceHash{name}, tokens, cells).block;
+  }
+  bool evict() {
+    std::vector<CellId> freed;
+    return tree_.evict(freed);
+  }
+  std::string told() { return story(tree_.take_events()); }
+
+  BlockTree tree_{8, kBlock};
+};
+
+TEST_F(BlockTreeEvents, TellInOrderWhatIsStoredAndRemoved) {
+  const auto one = add(BlockTree::kNone, 1);
+  const auto two = add(one, 2);
+  const auto three = add(two, 3);
+  EXPECT_EQ(told(), "+1,2,3");
+  EXPECT_EQ(told(), "");
+  const auto four = add(two, 4);
+  const auto five = add(BlockTree::kNone, 5);
+  add(three, 6);  // pinned by the way: left so
+  EXPECT_EQ(told(), "+4<2 +5 +6<3");
+  add(BlockTree::kNone, 5);  // a duplicate stores nothing
+  tree_.unpin(five);
+  tree_.unpin(five);
+  tree_.unpin(four);
+  EXPECT_TRUE(evict());
+  add(two, 7);
+  EXPECT_TRUE(evict());
+  EXPECT_EQ(told(), "-5 +7<2 -4");
+}
+
+TEST_F(BlockTreeEvents, CarryTokensAndTheSaltOfTheFirstBlock) {
+  const auto one = add(BlockTree::kNone, 1, "tenant");
+  add(one, 2, "tenant");
+  const auto events = tree_.take_events();
+  ASSERT_EQ(events.size(), 1U);
+  const auto& stored = std::get<BlockStored>(events[0]);
+  EXPECT_EQ(stored.token_ids, (Tokens{1, 1, 1, 1, 2, 2, 2, 2}));
+  EXPECT_EQ(stored.block_size, kBlock);
+  ASSERT_TRUE(stored.extra_keys.has_value());
+  EXPECT_EQ((*stored.extra_keys)[0], (std::vector<ExtraKey>{"tenant"}));
+  EXPECT_EQ((*stored.extra_keys)[1], std::nullopt);
+  EXPECT_EQ(tier_of(stored.place.medium), Tier::kDevice);
+}
+
+TEST_F(BlockTreeEvents, ClearedIsToldOnlyWhenNothingIsLeft) {
+  const auto one = add(BlockTree::kNone, 1);
+  const auto two = add(one, 2);
+  const auto three = add(BlockTree::kNone, 3);
+  tree_.unpin(three);
+  told();
+  std::vector<CellId> freed;
+  tree_.evict_all(freed);
+  EXPECT_EQ(told(), "-3");
+  tree_.unpin(two);
+  tree_.unpin(one);
+  tree_.evict_all(freed);
+  EXPECT_EQ(told(), "clear");
+  EXPECT_EQ(freed.size(), 3 * kBlock);
+  tree_.evict_all(freed);
+  EXPECT_EQ(told(), "");
+}
+
+TEST_F(BlockTreeEvents, ASnapshotStoresEveryChain) {
+  EXPECT_EQ(story(tree_.snapshot()), "clear");
+  const auto one = add(BlockTree::kNone, 1);
+  const auto two = add(one, 2);
+  add(two, 3);
+  add(two, 4);
+  add(BlockTree::kNone, 5, "other");
+  KvReplica followed;
+  for (const auto& event : tree_.take_events()) EXPECT_TRUE(followed.apply(event));
+  KvReplica shown;
+  const auto snapshot = tree_.snapshot();
+  EXPECT_EQ(snapshot.size(), 1U + 3U);  // cleared, a chain of three, a branch, another namespace's
+  for (const auto& event : snapshot) EXPECT_TRUE(shown.apply(event));
+  EXPECT_EQ(shown.blocks(), 5U);
+  followed.for_each([&](const EngineHash& hash, const KvReplica::Block& block) {
+    ASSERT_NE(shown.find(hash), nullptr);
+    EXPECT_EQ(*shown.find(hash), block);
+  });
 }
 
 TEST_F(BlockTreeTest, IsBounded) {

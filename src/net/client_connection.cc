@@ -168,6 +168,7 @@ void ClientConnection::on_readable() {
   std::size_t received = 0;
   switch (receive(socket_->native_handle(), buffer.data(), buffer.size(), received)) {
     case IoStatus::kOk:
+      if (!answered_ && sent_all_) owner_->on_answering(handle_);
       answered_ = true;
       set_deadline(request_->between_deadline, "the worker stopped in the middle of its answer");
       if (!deliver({buffer.data(), received})) return;

@@ -22,6 +22,8 @@ class ClientConnectionOwner {
   virtual void on_complete(std::uint64_t handle, bool reusable) = 0;
   /// The exchange failed; `untouched` when no byte of an answer had come. The connection is closed.
   virtual void on_failure(std::uint64_t handle, Error error, bool untouched) = 0;
+  /// All was sent and the answer has begun: the body will not be sent again.
+  virtual void on_answering(std::uint64_t handle) = 0;
   /// A resting connection was closed by its worker, or spoke unasked.
   virtual void on_rest_ended(std::uint64_t id) = 0;
   virtual ClientCallbacks* callbacks(std::uint64_t handle) = 0;

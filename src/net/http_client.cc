@@ -64,6 +64,9 @@ class PooledClient final : public Client, public ClientConnectionOwner {
     call.callbacks->on_end(std::move(error));
   }
 
+  // A long prompt need not be kept as long as its answer takes.
+  void on_answering(std::uint64_t handle) override { calls_.at(handle).request.body = std::string(); }
+
   void on_rest_ended(std::uint64_t id) override {
     std::erase_if(resting_, [id](const Rest& rest) { return rest.connection->id() == id; });
   }

@@ -49,8 +49,10 @@ class AsioLoop final : public Loop {
     });
   }
 
+  bool is_current() const override { return std::this_thread::get_id() == thread_id_; }
+
   bool run_and_wait(std::function<void()> work) override {
-    if (std::this_thread::get_id() == thread_id_) {
+    if (is_current()) {
       work();
       return true;
     }

@@ -18,6 +18,8 @@ class Loop : public Executor {
   static std::unique_ptr<Loop> create(const Clock& clock);
   /// Runs `work` at the end of this turn of the loop; only from the loop's own thread.
   virtual void after_turn(std::function<void()> work) = 0;
+  /// The calling thread is the loop's own.
+  virtual bool is_current() const = 0;
   /// Runs `work` on the loop and waits for it: at once when called on the loop itself, and on the caller's thread when
   /// the loop has stopped. True if the loop ran it. For shutdown and tests, never in the path of a request.
   virtual bool run_and_wait(std::function<void()> work) = 0;

@@ -17,8 +17,9 @@ constexpr std::size_t kInlineBytesMax = 4096;
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-std::unique_ptr<parser::Parser> make_parser(const ir::Request& request, bool starts_in_reasoning) {
-  if (!std::holds_alternative<std::vector<ir::Message>>(request.prompt)) return parser::make_plain_parser();
+std::unique_ptr<parser::Parser> make_parser(const Model& model, const ir::Request& request, bool starts_in_reasoning) {
+  const bool is_chat = std::holds_alternative<std::vector<ir::Message>>(request.prompt);
+  if (!is_chat || model.parser == "plain") return parser::make_plain_parser();
   parser::HermesOptions options;
   options.starts_in_reasoning = starts_in_reasoning;
   options.parse_calls = !request.tools.empty() && request.tool_choice.kind != ir::ToolChoice::Kind::kNone;
@@ -130,7 +131,7 @@ void Dispatcher::submit(Active& active, Prepared all) {
     TurnOptions options;
     options.id = generate.id;
     options.tokenizer = active.model->tokenizer.get();
-    options.parser = make_parser(request, all.starts_in_reasoning);
+    options.parser = make_parser(*active.model, request, all.starts_in_reasoning);
     options.stop_strings = request.stopping.strings;
     options.min_tokens = request.stopping.min_tokens;
     options.logprobs = request.logprobs.has_value();

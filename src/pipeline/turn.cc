@@ -23,6 +23,7 @@ void Turn::on_engine(const engine::EngineEvent& event, TurnOutput& out) {
     on_output(*output, out);
   } else if (const auto* finished = std::get_if<engine::Finished>(&event.body)) {
     usage_.completion_tokens = std::max(usage_.completion_tokens, finished->completion_tokens);
+    if (finished->cached_tokens) usage_.cached_tokens = finished->cached_tokens;
     std::string text;
     detokenizer_.finish(text);
     take_text(text, out);

@@ -52,6 +52,8 @@ def until(condition, seconds=PATIENCE, what="the condition"):
 class Server:
     """A kvern process. Use as a context manager, or call stop()."""
 
+    verb = "serve"
+
     def __init__(self, *arguments, script=None, config=None, environment=None, limits=None, wait=True):
         self.folder = tempfile.mkdtemp(prefix="kvern-e2e-")
         arguments = list(arguments)
@@ -61,7 +63,8 @@ class Server:
         if config is not None:
             # JSON is YAML too.
             arguments += ["--config", self.write("kvern.yaml", config if isinstance(config, str) else json.dumps(config))]
-        self.command = [BINARY, "serve", "--port", "0", *arguments]
+        port = [] if "--port" in arguments else ["--port", "0"]
+        self.command = [BINARY, self.verb, *port, *arguments]
         self.lines = []
         self.url = None
         self.port = None

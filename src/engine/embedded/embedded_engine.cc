@@ -48,6 +48,7 @@ class Running final : public EmbeddedEngine {
         waiting_max_(std::max(1U, options.waiting_max)),
         sequences_(backend->sequences()),
         reuses_blocks_(options.prefix_cache && backend->can_hold()),
+        kv_events_(options.kv_events),
         backend_(std::move(backend)),
         scheduler_(SchedulerOptions{.context_tokens = backend_->context_tokens(),
                                     .cells = backend_->cells_total(),
@@ -56,7 +57,8 @@ class Running final : public EmbeddedEngine {
                                     .mixed_batch_tokens = options.mixed_batch_tokens,
                                     .waiting_max = waiting_max_ + backend_->sequences(),
                                     .block_tokens = kv::kBlockTokens,
-                                    .reuse_blocks = reuses_blocks_},
+                                    .reuse_blocks = reuses_blocks_,
+                                    .record_kv_events = kv_events_ != nullptr},
                    *backend_),
         stats_(scheduler_.stats()),
         progress_(steady_clock::now()),
@@ -180,7 +182,9 @@ class Running final : public EmbeddedEngine {
         const std::lock_guard lock(mutex_);
         stats_ = scheduler_.stats();
       }
-      if (!scheduler_.step(out)) {
+      const bool goes_on = scheduler_.step(out);
+      tell_kv_events();
+      if (!goes_on) {
         deliver(out);
         break;
       }
@@ -206,6 +210,13 @@ class Running final : public EmbeddedEngine {
     if (auto queued = scheduler_.submit(std::move(submitted.request), sink); !queued) {
       out.push_back(Outgoing{std::move(sink), EngineEvent{id, Failed{queued.error()}}});
     }
+  }
+
+  void tell_kv_events() {
+    if (kv_events_ == nullptr) return;
+    auto events = scheduler_.take_kv_events();
+    if (events.empty() || kv_events_->on_kv_events(std::move(events))) return;
+    kv_events_->on_kv_snapshot(scheduler_.take_kv_snapshot());
   }
 
   /// One call per sink with all it gets, in the order made.
@@ -252,6 +263,7 @@ class Running final : public EmbeddedEngine {
   const std::uint32_t waiting_max_;
   const std::uint32_t sequences_;  // requests that run at once
   const bool reuses_blocks_;
+  const std::shared_ptr<kv::KvEventSink> kv_events_;
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

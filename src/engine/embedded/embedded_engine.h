@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "kv/kv_event.h"
 
 namespace kvern::engine {
 
@@ -29,6 +30,9 @@ struct EmbeddedOptions {
   std::uint32_t running_max = 64;    // requests in the batch at once; at most 256 (llama.cpp's sequence ids)
   std::uint32_t waiting_max = 1024;  // beyond it submit answers kOverloaded
   bool prefix_cache = true;
+  /// Told what is cached and what no longer is, on the engine's thread once a step, before the step's tokens leave.
+  /// May be empty.
+  std::shared_ptr<kv::KvEventSink> kv_events;
   /// Gets llama.cpp's errors, a line each, on whatever thread they happen. May be empty.
   std::function<void(const std::string&)> on_log;
 };

@@ -21,6 +21,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, Backend& backend)
     : options_(options), backend_(backend), tree_(options.cells / options.block_tokens, options.block_tokens) {
   KV_CHECK(options_.context_tokens > 0 && options_.context_tokens <= options_.cells);
   KV_CHECK(options_.sequences > 0 && options_.sequences <= options_.batch_tokens);
+  if (options_.record_kv_events) tree_.record_events();
   for (std::uint32_t i = options_.sequences; i > 0; --i) free_sequences_.push_back(static_cast<SequenceId>(i - 1));
 }
 
@@ -411,8 +412,14 @@ void Scheduler::end(Generation& generation) {
 }
 
 void Scheduler::clear_cache() {
-  while (evict_block()) {
-  }
+  scratch_.clear();
+  tree_.evict_all(scratch_);
+  backend_.unhold(scratch_);
+}
+
+std::vector<kv::KvEvent> Scheduler::take_kv_snapshot() {
+  tree_.take_events();
+  return tree_.snapshot();
 }
 
 EngineStats Scheduler::stats() const {

@@ -36,6 +36,7 @@ struct SchedulerOptions {
   std::uint32_t waiting_max = 1024;
   std::uint32_t block_tokens = kv::kBlockTokens;
   bool reuse_blocks = true;  // needs a backend that can hold cells
+  bool record_kv_events = false;
 };
 
 /// An event and who gets it.
@@ -66,6 +67,10 @@ class Scheduler {
   bool idle() const { return all_.empty(); }
   std::uint32_t waiting() const { return static_cast<std::uint32_t>(waiting_.size()); }
   EngineStats stats() const;
+  /// What happened to cached blocks since the last call, in order. With record_kv_events call it after each step.
+  std::vector<kv::KvEvent> take_kv_events() { return tree_.take_events(); }
+  /// The same as a whole: all cleared, then every block there is. Takes what was not taken yet.
+  std::vector<kv::KvEvent> take_kv_snapshot();
   /// Drops every block nobody uses. For tests and operators.
   void clear_cache();
   /// Checks the books against tree and backend (KV_CHECK). O(blocks + running).

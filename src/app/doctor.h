@@ -1,0 +1,13 @@
+// `kvern doctor`: asks each worker of the workers file everything kvern relies on, and says what is missing, what that
+// costs, and which flag adds it. It sends a handful of small requests to each. Without a workers file it looks at the
+// model that `kvern serve` would serve.
+#pragma once
+
+#include "app/settings.h"
+
+namespace kvern::app {
+
+/// Prints to stdout; the exit status is 0 only when all is well.
+int doctor(const Settings& settings, bool json);
+
+}  // namespace kvern::app
