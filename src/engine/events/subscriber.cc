@@ -209,6 +209,7 @@ class ZmqSubscriber final : public Subscriber {
         step(Connected{});
       } else {
         ++counts_.disconnects;
+        step(Disconnected{});
       }
     }
   }
