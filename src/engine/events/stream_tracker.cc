@@ -29,7 +29,7 @@ void StreamTracker::step(TimePoint now, TrackerInput input, Actions& out) {
   } else if (std::holds_alternative<Connected>(input)) {
     connected(now, out);
   } else if (std::holds_alternative<Disconnected>(input)) {
-    links_ -= links_ > 0 ? 1 : 0;
+    disconnected();
   } else {
     tick(now, out);
   }
@@ -103,6 +103,12 @@ void StreamTracker::connected(TimePoint now, Actions& out) {
   attempts_ = 0;
   // An answer under way may be of the life before.
   ask(now, out);
+}
+
+void StreamTracker::disconnected() {
+  links_ -= links_ > 0 ? 1 : 0;
+  // With nothing to compare, an answer from now on cannot be told from one of the next life.
+  if (options_.replay && links_ == 0 && !knows_last()) doubt_live();
 }
 
 // --- Replay -------------------------------------------------------------------------------------------------------

@@ -120,6 +120,7 @@ class StreamTracker {
   bool compare_first(TimePoint now, const Replayed& message, std::uint64_t print, Actions& out);
   void replay_ended(TimePoint now, Actions& out);
   void connected(TimePoint now, Actions& out);
+  void disconnected();
   void tick(TimePoint now, Actions& out);
 
   void ask(TimePoint now, Actions& out);
