@@ -23,7 +23,8 @@ constexpr std::string_view kReplayName = "replay";
 constexpr std::size_t kFramesMax = 4;
 constexpr std::size_t kMonitorFrames = 2;
 constexpr int kMessagesPerTurn = 256;  // of one socket, before the others are looked at
-constexpr int kHeartbeatMs = 5000;     // a peer that is silent for twice that counts as gone
+constexpr int kHeartbeatMs = 10'000;
+constexpr int kHeartbeatTimeoutMs = 30'000;  // silent for so long, a peer counts as gone
 constexpr int kReconnectMs = 100;
 constexpr int kReconnectMaxMs = 5000;
 constexpr std::chrono::milliseconds kReconnectGrace{200};
@@ -155,7 +156,7 @@ class ZmqSubscriber final : public Subscriber {
     socket.set(ZMQ_RCVHWM, std::max(1, options_.unread_messages_max));
     socket.set(ZMQ_MAXMSGSIZE, static_cast<std::int64_t>(options_.message_bytes_max));
     socket.set(ZMQ_HEARTBEAT_IVL, kHeartbeatMs);
-    socket.set(ZMQ_HEARTBEAT_TIMEOUT, kHeartbeatMs);
+    socket.set(ZMQ_HEARTBEAT_TIMEOUT, kHeartbeatTimeoutMs);
     socket.set(ZMQ_RECONNECT_IVL, kReconnectMs);
     socket.set(ZMQ_RECONNECT_IVL_MAX, kReconnectMaxMs);
     if (endpoint.find('[') != std::string::npos) socket.set(ZMQ_IPV6, 1);
