@@ -34,6 +34,8 @@ struct Dispatcher::Choice {
   std::unique_ptr<Turn> turn;
   std::optional<TimePoint> last_token;
   bool ended = false;
+  TurnOutput output;  // of the batch at hand
+  bool in_batch = false;
 };
 
 struct Dispatcher::Active {
@@ -136,7 +138,7 @@ void Dispatcher::submit(Active& active, Prepared all) {
     options.min_tokens = request.stopping.min_tokens;
     options.logprobs = request.logprobs.has_value();
     const auto choice = static_cast<std::uint32_t>(active.choices.size());
-    active.choices.push_back({generate.id, std::make_unique<Turn>(std::move(options)), std::nullopt, false});
+    active.choices.push_back({generate.id, std::make_unique<Turn>(std::move(options)), std::nullopt, false, {}, false});
     const bool is_new = places_.emplace(generate.id, Place{&active, choice}).second;
     KV_CHECK(is_new);
     if (auto submitted = active.model->engine->submit(std::move(generate), sink_); !submitted) {
@@ -151,19 +153,17 @@ void Dispatcher::submit(Active& active, Prepared all) {
 
 void Dispatcher::on_engine(const std::vector<engine::EngineEvent>& events) {
   // Events of one choice stand in order, but those of several may be mixed: gather, then deliver each once.
-  std::unordered_map<RequestId, TurnOutput> outputs;
-  std::vector<RequestId> order;
   for (const auto& event : events) {
     const auto found = places_.find(event.id);
     if (found == places_.end()) continue;  // cancelled: late events are expected
     Active& active = *found->second.active;
     Choice& choice = active.choices[found->second.choice];
-    const auto [slot, is_first] = outputs.try_emplace(event.id);
-    if (is_first) order.push_back(event.id);
+    if (!std::exchange(choice.in_batch, true)) batch_.push_back(event.id);
     if (std::holds_alternative<engine::Output>(event.body)) time_token(active, choice);
-    choice.turn->on_engine(event, slot->second);
+    choice.turn->on_engine(event, choice.output);
   }
-  for (const RequestId engine_id : order) deliver(engine_id, std::move(outputs[engine_id]));
+  for (const RequestId engine_id : batch_) deliver(engine_id);
+  batch_.clear();
 }
 
 void Dispatcher::time_token(Active& active, Choice& choice) {
@@ -177,14 +177,17 @@ void Dispatcher::time_token(Active& active, Choice& choice) {
   choice.last_token = now;
 }
 
-void Dispatcher::deliver(RequestId engine_id, TurnOutput output) {
+void Dispatcher::deliver(RequestId engine_id) {
   const auto found = places_.find(engine_id);
   if (found == places_.end()) return;  // a receiver of this batch cancelled it, or another choice failed
   const Place place = found->second;
+  Choice& choice = place.active->choices[place.choice];
+  choice.in_batch = false;
+  TurnOutput output = std::exchange(choice.output, {});
   if (output.cancel_engine) place.active->model->engine->cancel(engine_id);
   if (output.events.empty()) return;
   if (std::holds_alternative<ir::Failure>(output.events.back())) {
-    place.active->choices[place.choice].ended = true;  // by itself: the engine knows
+    choice.ended = true;  // by itself: the engine knows
     return break_off(*place.active, place.choice, std::move(output.events));
   }
   if (std::holds_alternative<ir::End>(output.events.back())) return finish_choice(place, std::move(output.events));

@@ -62,7 +62,7 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   void submit(Active& active, struct Prepared all);
   void on_engine(const std::vector<engine::EngineEvent>& events);
   void time_token(Active& active, Choice& choice);
-  void deliver(RequestId engine_id, TurnOutput output);
+  void deliver(RequestId engine_id);
   void finish_choice(Place place, std::vector<ir::Event> events);
   void break_off(Active& active, std::uint32_t choice, std::vector<ir::Event> events);
   void fail(RequestId id, Error error);
@@ -75,6 +75,7 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   std::shared_ptr<Sink> sink_;
   ActiveMap active_;
   std::unordered_map<RequestId, Place> places_;  // choices at the engine
+  std::vector<RequestId> batch_;                 // those that the batch at hand is about
 };
 
 }  // namespace kvern::pipeline

@@ -23,8 +23,8 @@ constexpr Duration kCalmFor = std::chrono::seconds(60);
 class Session::Receiver final : public pipeline::EventReceiver, public std::enable_shared_from_this<Receiver> {
  public:
   explicit Receiver(std::weak_ptr<Session> session) : session_(std::move(session)) {}
-  void on_events(std::vector<ir::Event> events) override {
-    if (const auto session = session_.lock()) session->take(shared_from_this(), 0, events);
+  void on_events(std::uint32_t choice, std::vector<ir::Event> events) override {
+    if (const auto session = session_.lock()) session->take(shared_from_this(), choice, events);
   }
 
   Call call;

@@ -62,7 +62,9 @@ Site::Site(World& world) : pipeline_metrics_(metrics_, "sim"), pool_(world, kPoo
   const std::uint32_t loops = draw(rng, 1, kLoopsMax);
   for (std::uint32_t i = 0; i < loops; ++i) {
     loops_.push_back(std::make_unique<Loop>(world));
-    loops_.back()->dispatcher = pipeline::Dispatcher::create(loops_.back()->executor, pool_, pipeline_metrics_);
+    loops_.back()->dispatcher =
+        pipeline::Dispatcher::create(loops_.back()->executor, pool_, pipeline_metrics_,
+                                     [ids = Rng(rng.next())]() mutable { return RequestId{ids.next()}; });
   }
 }
 
