@@ -4,7 +4,7 @@ MAKEFLAGS += --no-print-directory
 # ccache hits across clones: paths relative to the tree, and the build folder not part of the key.
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
-.PHONY: help setup configure build serve check check-full bench golden clean
+.PHONY: help setup configure build serve check check-full bench golden sim clean
 
 help:
 	@echo 'make                       set up what is missing and build build/release/kvern'
@@ -13,6 +13,7 @@ help:
 	@echo 'make check-full [PART=p]   the same at full size; results are kept per commit, so a stopped run goes on'
 	@echo 'make bench                 every benchmark, one table'
 	@echo 'make golden                rewrite golden files; review the change with git diff'
+	@echo 'make sim [SEED=n]          replay one seed of the simulation and print what happens; without SEED run 200'
 	@echo 'make clean                 remove build/ (what was fetched stays in the cache folder)'
 
 setup:
@@ -39,6 +40,10 @@ bench: build
 
 golden: configure
 	@scripts/golden
+
+sim: configure
+	@cmake --build --preset release --target swarm
+	@build/release/src/sim/swarm $(if $(SEED),--seed $(SEED))
 
 clean:
 	rm -rf build

@@ -1,9 +1,10 @@
 // What a dialect is to the rest of kvern: a decoder from a body to ir::Request, an encoder from ir events to bytes, and
 // one function from Error to status and body. Dialects know no model and no socket. Each has a folder; api/registry.cc
-// lists them.
+// lists their endpoints, and the composition root makes them.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -26,14 +27,14 @@ struct Reply {
   std::string body;
 };
 
-/// Turns one stream of events into bytes of a dialect. Used on one loop. Two kinds exist behind this interface:
+/// Turns the events of one request into bytes of a dialect. Used on one loop. Two kinds exist behind this interface:
 /// streaming (SSE) and whole (one JSON document); `Call::stream` says which was made.
 class Encoder {
  public:
   virtual ~Encoder() = default;
-  /// Takes the next event. Streaming: appends what it makes to `out` (complete SSE events, possibly none). Whole:
-  /// collects, and appends the document to `out` at End.
-  virtual void add(const ir::Event& event, std::string& out) = 0;
+  /// Takes the next event of a choice (below the request's answers()). Streaming: appends what it makes to `out`
+  /// (complete SSE events, possibly none). Whole: collects, and appends the document to `out` at the last End.
+  virtual void add(std::uint32_t choice, const ir::Event& event, std::string& out) = 0;
   /// The name to show as `model` once it is known; before the first other call. Until then it is the client's own.
   virtual void set_model(std::string_view name) = 0;
   /// Streaming only: bytes that keep the connection of a waiting client alive.

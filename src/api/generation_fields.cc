@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 
 namespace kvern::api {
@@ -48,6 +49,33 @@ bool is_identifier(std::string_view name) {
          std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
+/// A token id as a name in an object: decimal digits without leading zeros, so that no id stands there twice.
+std::optional<TokenId> token_of(std::string_view name) {
+  TokenId token = 0;
+  const auto [end, fault] = std::from_chars(name.data(), name.data() + name.size(), token);
+  if (fault != std::errc{} || end != name.data() + name.size() || token < 0) return std::nullopt;
+  if (name != std::to_string(token)) return std::nullopt;
+  return token;
+}
+
+void decode_logit_bias(const Fields& fields, std::vector<std::pair<TokenId, float>>& out) {
+  const auto bias = fields.object("logit_bias");
+  if (!bias) return;
+  Decoding& decoding = fields.decoding();
+  const Path path = fields.path("logit_bias");
+  if (!decoding.within(Limit::kLogitBias, bias->size(), path)) return;
+  for (const auto& [key, value] : bias->children()) {
+    const std::string name = shown(key);
+    const Path place = member_of(path, name);
+    const auto token = token_of(key);
+    if (!token) return decoding.fail(place, "must be named by a token id: an integer from 0 to 2147483647");
+    if (!value.is(json::Kind::kNumber)) return decoding.wrong_type(place, "a number", value.kind());
+    const double number = value.number();
+    if (number < -100 || number > 100) return decoding.fail(place, "must be between -100 and 100");
+    out.emplace_back(*token, static_cast<float>(number));
+  }
+}
+
 /// What the renderer binds itself; an option of that name would change the conversation behind kvern's back.
 constexpr std::array<std::string_view, 18> kReserved{"messages",
                                                      "tools",
@@ -84,6 +112,10 @@ StreamOptions decode_stream_options(const Fields& fields) {
   return out;
 }
 
+void decode_choices(const Fields& fields, std::uint32_t& out) {
+  fields.integer("n", 1, static_cast<std::int64_t>(fields.decoding().limits()[Limit::kChoices]), out);
+}
+
 void decode_sampling(const Fields& fields, ir::Sampling& out) {
   fields.number("temperature", 0, 2, out.temperature);
   fields.number("top_p", 0, 1, out.top_p, /*open=*/true);
@@ -96,6 +128,7 @@ void decode_sampling(const Fields& fields, ir::Sampling& out) {
   std::int64_t seed = 0;
   if (fields.integer("seed", std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max(), seed))
     out.seed = static_cast<std::uint64_t>(seed);
+  decode_logit_bias(fields, out.logit_bias);
 }
 
 void decode_stopping(const Fields& fields, ir::Stopping& out) {

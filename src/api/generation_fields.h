@@ -12,6 +12,9 @@ struct StreamOptions {
   bool include_usage = false;
 };
 StreamOptions decode_stream_options(const Fields& fields);
+/// `n`: how many answers to each prompt.
+void decode_choices(const Fields& fields, std::uint32_t& out);
+/// With `logit_bias`, an object from token ids to numbers.
 void decode_sampling(const Fields& fields, ir::Sampling& out);
 void decode_stopping(const Fields& fields, ir::Stopping& out);
 void decode_hints(const Fields& fields, ir::Hints& out);

@@ -43,6 +43,7 @@ constexpr std::array kTable{
     LimitRow{Limit::kStopBytes, "stop_bytes", 512, "bytes"},
     LimitRow{Limit::kStopTokenIds, "stop_token_ids", 256, "token ids"},
     LimitRow{Limit::kTopLogprobs, "top_logprobs", 20, "alternatives"},
+    LimitRow{Limit::kLogitBias, "logit_bias", 1'024, "token ids"},
     LimitRow{Limit::kMaxTokens, "max_tokens", 16 * kMega, "tokens"},
     LimitRow{Limit::kMinTokens, "min_tokens", kMega, "tokens"},
     LimitRow{Limit::kPromptTokens, "prompt_tokens", kMega, "token ids"},

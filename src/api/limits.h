@@ -40,6 +40,7 @@ enum class Limit : std::uint8_t {
   kStopBytes,
   kStopTokenIds,
   kTopLogprobs,
+  kLogitBias,
   kMaxTokens,
   kMinTokens,
   kPromptTokens,

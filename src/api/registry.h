@@ -1,5 +1,5 @@
-// Every route of kvern serve, as one array: what answers it, who may call it, whether it takes a body. The app routes
-// by it, and a test walks it to prove that no route stands unguarded.
+// Every route of kvern serve, as one array: what answers it, who is to call it, whether it takes a body. The app routes
+// by it, and a test walks it to prove that only the probes are open.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ enum class Service : std::uint8_t {
   kRoot,
 };
 
-/// Who may call: anyone, a key of a tenant, a key of an administrator.
+/// Who is to call: anyone, a tenant, an administrator. As there are no keys yet, whom app's guards let in is all three.
 enum class Guard : std::uint8_t { kOpen, kTenant, kAdmin };
 
 struct Endpoint {

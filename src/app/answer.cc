@@ -27,15 +27,17 @@ net::Response to_response(api::Reply reply, RequestId id) {
   return response;
 }
 
-Answer::Answer(std::shared_ptr<net::Exchange> exchange, std::unique_ptr<api::Encoder> encoder, bool stream,
-               const api::Dialect& dialect, std::weak_ptr<pipeline::Dispatcher> dispatcher, Log& log, RequestNote note)
+Answer::Answer(std::shared_ptr<net::Exchange> exchange, AnswerShape shape, const api::Dialect& dialect,
+               std::weak_ptr<pipeline::Dispatcher> dispatcher, Log& log, RequestNote note)
     : exchange_(std::move(exchange)),
-      encoder_(std::move(encoder)),
-      stream_(stream),
+      encoder_(std::move(shape.encoder)),
+      stream_(shape.stream),
       dialect_(dialect),
       dispatcher_(std::move(dispatcher)),
       log_(log),
       note_(std::move(note)),
+      running_(shape.answers),
+      usage_(shape.choices),
       last_write_(note_.started) {}
 
 void Answer::begin() {
@@ -83,19 +85,21 @@ void Answer::start_stream() {
   out_.clear();
 }
 
-void Answer::on_events(std::vector<ir::Event> events) {
+void Answer::on_events(std::uint32_t choice, std::vector<ir::Event> events) {
   if (over_) return;
   for (const auto& event : events) {
     if (const auto* failure = std::get_if<ir::Failure>(&event)) {
       if (!head_sent_) return fail(failure->error);  // what was encoded so far never left: the status says it all
-      encoder_->add(event, out_);
-      return end(&failure->error, nullptr);
+      encoder_->add(choice, event, out_);
+      return end(&failure->error, {});
     }
-    encoder_->add(event, out_);
-    const auto* ended = std::get_if<ir::End>(&event);
+    encoder_->add(choice, event, out_);
     // A Start alone is the engine's word that it began, not a token: the head waits for one.
     if (stream_ && !head_sent_ && !std::holds_alternative<ir::Start>(event)) start_stream();
-    if (ended != nullptr) return end(nullptr, ended);
+    if (const auto* ended = std::get_if<ir::End>(&event)) {
+      usage_.add(choice, ended->usage);
+      if (--running_ == 0) return end(nullptr, to_string(ended->reason));
+    }
   }
   if (stream_ && head_sent_ && !out_.empty()) {
     exchange_->write(out_);
@@ -107,11 +111,11 @@ void Answer::on_events(std::vector<ir::Event> events) {
 void Answer::fail(const Error& error) {
   if (over_) return;
   if (head_sent_) {
-    encoder_->add(ir::Failure{error}, out_);
+    encoder_->add(0, ir::Failure{error}, out_);
   } else {
     out_.clear();
   }
-  end(&error, nullptr);
+  end(&error, {});
 }
 
 void Answer::over(int status) {
@@ -119,7 +123,7 @@ void Answer::over(int status) {
   note_.on_over(status);
 }
 
-void Answer::end(const Error* error, const ir::End* end) {
+void Answer::end(const Error* error, std::string_view reason) {
   int status = 200;
   if (error != nullptr && !head_sent_) {
     auto reply = dialect_.error(*error, note_.id);
@@ -136,7 +140,7 @@ void Answer::end(const Error* error, const ir::End* end) {
   }
   out_.clear();
   const double ms = std::chrono::duration<double, std::milli>(exchange_->loop().clock().now() - note_.started).count();
-  const auto usage = end != nullptr ? end->usage : ir::Usage{};
+  const ir::Usage& usage = usage_.total();
   log_.info("request", {{"id", note_.id},
                         {"method", note_.method},
                         {"path", note_.path},
@@ -145,7 +149,7 @@ void Answer::end(const Error* error, const ir::End* end) {
                         {"prompt_tokens", usage.prompt_tokens},
                         {"cached_tokens", usage.cached_tokens.value_or(0)},
                         {"completion_tokens", usage.completion_tokens},
-                        {"end", error != nullptr ? to_string(error->code) : to_string(end->reason)},
+                        {"end", error != nullptr ? to_string(error->code) : reason},
                         {"client_request_id", note_.client_request_id}});
   over(status);
 }

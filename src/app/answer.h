@@ -1,6 +1,6 @@
-// One answer on its way out: ir events in, bytes of a dialect onto an exchange. Holds the head back until the engine's
-// first token or failure (at most 10 s), so that refusals are real statuses; after that a failure is an event in the
-// stream. Lives on the loop of its exchange.
+// One answer on its way out: ir events of all its choices in, bytes of a dialect onto an exchange. Holds the head back
+// until the engine's first token or failure (at most 10 s), so that refusals are real statuses; after that a failure is
+// an event in the stream. Lives on the loop of its exchange.
 #pragma once
 
 #include <functional>
@@ -11,6 +11,7 @@
 
 #include "api/dialect.h"
 #include "base/log.h"
+#include "ir/usage_sum.h"
 #include "net/http_server.h"
 #include "pipeline/dispatcher.h"
 
@@ -26,22 +27,30 @@ struct RequestNote {
   std::function<void(int status)> on_over;  // called once; 499 when the client hung up
 };
 
+/// How the answer is to be written.
+struct AnswerShape {
+  std::unique_ptr<api::Encoder> encoder;
+  bool stream = false;
+  std::uint32_t choices = 1;  // of each prompt
+  std::uint32_t answers = 1;  // of all prompts
+};
+
 class Answer final : public pipeline::EventReceiver, public std::enable_shared_from_this<Answer> {
  public:
   /// `dispatcher` is the one of the exchange's loop; `dialect` and `log` outlive the answer.
-  Answer(std::shared_ptr<net::Exchange> exchange, std::unique_ptr<api::Encoder> encoder, bool stream,
-         const api::Dialect& dialect, std::weak_ptr<pipeline::Dispatcher> dispatcher, Log& log, RequestNote note);
+  Answer(std::shared_ptr<net::Exchange> exchange, AnswerShape shape, const api::Dialect& dialect,
+         std::weak_ptr<pipeline::Dispatcher> dispatcher, Log& log, RequestNote note);
 
   /// Watches for the client hanging up and starts the timers; call once, before the first event can come.
   void begin();
-  void on_events(std::vector<ir::Event> events) override;
+  void on_events(std::uint32_t choice, std::vector<ir::Event> events) override;
   /// Ends it from outside with an error (shutdown), the request cancelled by the caller: a status if none was sent yet,
   /// else an event in the stream.
   void fail(const Error& error);
 
  private:
   void start_stream();
-  void end(const Error* error, const ir::End* end);
+  void end(const Error* error, std::string_view reason);
   void tick();
   void over(int status);
 
@@ -52,6 +61,8 @@ class Answer final : public pipeline::EventReceiver, public std::enable_shared_f
   std::weak_ptr<pipeline::Dispatcher> dispatcher_;
   Log& log_;
   const RequestNote note_;
+  std::uint32_t running_;  // choices that have not ended
+  ir::UsageSum usage_;
   std::string out_;  // encoded, not yet handed to the exchange
   TimePoint last_write_;
   bool head_sent_ = false;

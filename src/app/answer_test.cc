@@ -10,6 +10,7 @@
 namespace kvern::app {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -79,23 +80,28 @@ class AnswerTest : public testing::Test {
  protected:
   AnswerTest() : log_(LogLevel::kOff), dialect_(api::make_chat_dialect({})), wire_(std::make_shared<Wire>(loop_)) {}
 
-  void ask(bool stream) {
-    const std::string body =
-        std::string(R"({"messages":[{"role":"user","content":"hi"}],"stream":)") + (stream ? "true}" : "false}");
+  void ask(bool stream, std::uint32_t choices = 1) {
+    const std::string body = R"({"messages":[{"role":"user","content":"hi"}],"n":)" + std::to_string(choices) +
+                             R"(,"stream":)" + (stream ? "true}" : "false}");
     auto call = dialect_->decode(body, {RequestId{7}, std::chrono::seconds(1)});
     ASSERT_TRUE(call.ok());
-    answer_ = std::make_shared<Answer>(
-        wire_, std::move(call->encoder), stream, *dialect_, std::weak_ptr<pipeline::Dispatcher>(), log_,
-        RequestNote{RequestId{7}, "POST", "/v1/chat/completions", "", loop_.clock().now(),
-                    [this](int status) { over_.push_back(status); }});
+    answer_ =
+        std::make_shared<Answer>(wire_, AnswerShape{std::move(call->encoder), stream, choices, choices}, *dialect_,
+                                 std::weak_ptr<pipeline::Dispatcher>(), log_,
+                                 RequestNote{RequestId{7}, "POST", "/v1/chat/completions", "", loop_.clock().now(),
+                                             [this](int status) { over_.push_back(status); }});
     answer_->begin();
   }
-  void start() { answer_->on_events({ir::Start{{5, 0, 0, 0}}}); }
-  void text(std::string text) {
-    answer_->on_events({ir::BlockStart{0, ir::BlockKind::kText, {}, {}}, ir::BlockDelta{0, std::move(text)}});
+  void start(std::uint32_t choice = 0) { answer_->on_events(choice, {ir::Start{{5, 0, 0, 0}}}); }
+  void text(std::string text, std::uint32_t choice = 0) {
+    answer_->on_events(choice, {ir::BlockStart{0, ir::BlockKind::kText, {}, {}}, ir::BlockDelta{0, std::move(text)}});
   }
-  void end() { answer_->on_events({ir::BlockStop{0}, ir::End{ir::FinishReason::kStop, {}, {5, 0, 1, 0}}}); }
-  void broken() { answer_->on_events({ir::Failure{kvern::fail(ErrorCode::kUnavailable, "the engine is gone")}}); }
+  void end(std::uint32_t choice = 0) {
+    answer_->on_events(choice, {ir::BlockStop{0}, ir::End{ir::FinishReason::kStop, {}, {5, 0, 1, 0}}});
+  }
+  void broken(std::uint32_t choice = 0) {
+    answer_->on_events(choice, {ir::Failure{kvern::fail(ErrorCode::kUnavailable, "the engine is gone")}});
+  }
 
   Log log_;
   std::unique_ptr<const api::Dialect> dialect_;
@@ -171,6 +177,32 @@ TEST_F(AnswerTest, AWholeAnswerThatFailsIsAStatus) {
   broken();
   EXPECT_EQ(wire_->status, 503);
   EXPECT_THAT(wire_->bytes, Not(HasSubstr("hello")));
+}
+
+TEST_F(AnswerTest, TheLastChoiceEndsTheAnswer) {
+  for (const bool stream : {false, true}) {
+    wire_ = std::make_shared<Wire>(loop_);
+    ask(stream, 2);
+    for (const std::uint32_t choice : {0U, 1U}) start(choice);
+    text("one", 1);
+    text("zero", 0);
+    end(1);
+    EXPECT_FALSE(wire_->finished);
+    end(0);
+    EXPECT_TRUE(wire_->finished);
+    EXPECT_THAT(wire_->bytes, AllOf(HasSubstr("zero"), HasSubstr("one")));
+  }
+  EXPECT_EQ(over_, (std::vector<int>{200, 200}));
+}
+
+TEST_F(AnswerTest, AFailureOfOneChoiceEndsAll) {
+  ask(true, 2);
+  start(0);
+  text("zero", 0);
+  broken(1);
+  EXPECT_THAT(wire_->bytes, HasSubstr("data: {\"error\""));
+  EXPECT_TRUE(wire_->finished);
+  EXPECT_EQ(over_, std::vector<int>{200});
 }
 
 TEST_F(AnswerTest, AHangUpEndsItOnce) {

@@ -77,7 +77,7 @@ HttpApi::HttpApi(HttpApiParts parts)
   for (net::Loop* loop : parts_.loops) {
     auto lane = std::make_unique<Lane>();
     lane->loop = loop;
-    lane->dispatcher = pipeline::Dispatcher::create(*loop, parts_.pool, *pipeline_metrics_);
+    lane->dispatcher = pipeline::Dispatcher::create(*loop, parts_.pool, *pipeline_metrics_, [this] { return mint(); });
     lane_by_loop_.emplace(loop, lane.get());
     lanes_.push_back(std::move(lane));
   }
@@ -231,8 +231,9 @@ void HttpApi::serve_generation(Context& context, const api::Dialect& dialect) {
                      active_.fetch_sub(1);
                      count(status);
                    }};
-  const auto answer = std::make_shared<Answer>(context.exchange, std::move(call->encoder), call->stream, dialect,
-                                               lane.dispatcher, parts_.log, std::move(note));
+  AnswerShape shape{std::move(call->encoder), call->stream, call->request.choices, call->request.answers()};
+  const auto answer = std::make_shared<Answer>(context.exchange, std::move(shape), dialect, lane.dispatcher, parts_.log,
+                                               std::move(note));
   lane.answers.emplace(context.id, answer);
   answer->begin();
   lane.dispatcher->start(std::move(call->request), model, answer);
@@ -261,7 +262,7 @@ void HttpApi::serve_tokenize(Context& context) {
   const auto work = [model, decoded = std::make_shared<api::TokenizeCall>(std::move(*call))]() -> Result<std::string> {
     Result<Tokens> tokens = Tokens{};
     if (const auto* text = std::get_if<std::string>(&decoded->request.prompt)) {
-      if (auto error = pipeline::check_text(decoded->request, *model, text->size())) return std::move(*error);
+      if (auto error = pipeline::check_text("prompt", *model, text->size())) return std::move(*error);
       tokens = model->tokenizer->encode_text(*text, decoded->add_special_tokens.value_or(true));
     } else {
       tokens = pipeline::prompt_tokens(decoded->request, *model);

@@ -55,7 +55,11 @@ Result<std::shared_ptr<engine::Engine>> load_scripted(const Settings& settings, 
   auto lines = engine::parse_script(*text);
   if (!lines) return fail(lines.error().code, fmt::format("{}: {}", path, lines.error().message));
   for (const auto& line : *lines) {
-    for (const TokenId token : line.token_ids.value_or(Tokens{})) {
+    Tokens named = line.token_ids.value_or(Tokens{});
+    for (const auto& logprob : line.logprobs) {
+      for (const auto& [token, value] : logprob.top) named.push_back(token);
+    }
+    for (const TokenId token : named) {
       if (tokenizer->in_range(token)) continue;
       return invalid("script", fmt::format("{}: token id {} is outside the vocabulary (0 to {})", path, token,
                                            tokenizer->size() - 1));

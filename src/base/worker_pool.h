@@ -7,19 +7,19 @@
 #include <vector>
 
 #include "base/bounded_queue.h"
+#include "base/pool.h"
 
 namespace kvern {
 
 /// Thread-safe. Destruction finishes what was taken and drops what still waits.
-class WorkerPool {
+class WorkerPool final : public Pool {
  public:
   WorkerPool(std::size_t threads, std::size_t waiting_max);
-  ~WorkerPool();
+  ~WorkerPool() override;
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  /// False when the queue is full: the caller answers kOverloaded.
-  bool try_run(std::function<void()> work) { return queue_.try_push(std::move(work)); }
+  bool try_run(std::function<void()> work) override { return queue_.try_push(std::move(work)); }
 
  private:
   BoundedQueue<std::function<void()>> queue_;

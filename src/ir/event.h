@@ -1,4 +1,5 @@
-// The answer as a stream of typed events, the same for every dialect and engine. Grammar (held by EventGrammar):
+// The answer as a stream of typed events, the same for every dialect and engine. A request with several choices has a
+// stream for each. Grammar (held by EventGrammar):
 //
 //   stream = Start { BlockStart { BlockDelta } BlockStop } ( End | Failure )
 //          | [ Start { BlockStart { BlockDelta } [ BlockStop ] } ] Failure
@@ -10,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "base/result.h"
 
@@ -42,10 +44,24 @@ struct BlockStart {
   std::string name;     // kToolCall
   bool operator==(const BlockStart&) const = default;
 };
+/// A token of the answer and how likely it was: natural logarithms of the model's own distribution.
+struct TokenLogprob {
+  struct Alternative {
+    std::string bytes;
+    float logprob = 0;
+    bool operator==(const Alternative&) const = default;
+  };
+  std::string bytes;  // the token's own; a character may be split over tokens
+  float logprob = 0;
+  std::vector<Alternative> top;  // the likeliest at its place, best first
+  bool operator==(const TokenLogprob&) const = default;
+};
 /// Text, reasoning, or exact argument text. Valid UTF-8, never empty.
 struct BlockDelta {
   std::uint32_t index = 0;
   std::string text;
+  /// Only in text, and only if asked for: the tokens that this text is the first to show anything of, in order.
+  std::vector<TokenLogprob> logprobs = {};
   bool operator==(const BlockDelta&) const = default;
 };
 struct BlockStop {

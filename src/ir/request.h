@@ -47,7 +47,7 @@ struct ToolChoice {
   bool operator==(const ToolChoice&) const = default;
 };
 
-/// Wishes of the client about scheduling and reuse; each is clipped to what the tenant may have.
+/// Wishes of the client about scheduling and reuse, as it sent them.
 struct Hints {
   std::int32_t priority = 0;  // higher is sooner
   std::string session;        // empty: none given
@@ -64,6 +64,8 @@ struct Request {
   std::string tenant = "default";
   std::string client_request_id;  // for logs; never a key
   Prompt prompt;
+  /// Further prompts of the same request (/v1/completions takes a list), each with choices of its own.
+  std::vector<Prompt> more_prompts;
   std::vector<Tool> tools;
   ToolChoice tool_choice;
   Sampling sampling;
@@ -74,6 +76,8 @@ struct Request {
   Hints hints;
   /// Switches for the chat template (`chat_template_kwargs`): name to JSON text of a scalar.
   std::map<std::string, std::string> template_options;
+  /// Streams of the answer: choice c of prompt p is number p * choices + c.
+  std::uint32_t answers() const { return choices * static_cast<std::uint32_t>(1 + more_prompts.size()); }
   bool operator==(const Request&) const = default;
 };
 

@@ -165,7 +165,9 @@ std::string story(const std::vector<KvEvent>& events) {
 class BlockTreeEvents : public testing::Test {
  protected:
   void SetUp() override { tree_.record_events(); }
+  /// Pinned from the root to it; `unpin` it once for each time.
   BlockTree::Ref add(BlockTree::Ref parent, std::uint64_t name, std::string_view space = "") {
+    tree_.pin(parent);
     const Tokens tokens(kBlock, static_cast<TokenId>(name));
     const std::vector<CellId> cells(kBlock, 0);
     return tree_.insert(space, parent, SequenceHash{name}, tokens, cells).block;
@@ -187,7 +189,7 @@ TEST_F(BlockTreeEvents, TellInOrderWhatIsStoredAndRemoved) {
   EXPECT_EQ(told(), "");
   const auto four = add(two, 4);
   const auto five = add(BlockTree::kNone, 5);
-  add(three, 6);  // pinned by the way: left so
+  add(three, 6);
   EXPECT_EQ(told(), "+4<2 +5 +6<3");
   add(BlockTree::kNone, 5);  // a duplicate stores nothing
   tree_.unpin(five);

@@ -24,9 +24,7 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
-#include "ir/block.h"
 #include "parser/parser.h"
 
 namespace kvern::parser {
@@ -34,9 +32,8 @@ namespace kvern::parser {
 struct HermesOptions {
   /// The prompt ends with `<think>`: the answer begins inside reasoning.
   bool starts_in_reasoning = false;
-  /// What the request declares; outlives the parser. Calls of names that are not among them pass: the client judges.
-  const std::vector<ir::Tool>* tools = nullptr;
-  /// Without, call markers are text (requests without tools).
+  /// Without, call markers are text (requests without tools). Calls of tools that were not declared pass: the client
+  /// judges.
   bool parse_calls = true;
 };
 

@@ -24,7 +24,8 @@ struct Piece {
   bool operator==(const Piece&) const = default;
 };
 
-/// One answer. Bounded hold-back: at most the longest marker waits for more text.
+/// One answer. What is held back is bounded: a marker's beginning and white space before it, and where a family puts
+/// the arguments of a call before its name, those, to a bound that the family states.
 class Parser {
  public:
   virtual ~Parser() = default;

@@ -1,8 +1,10 @@
 #include "pipeline/dispatcher.h"
 
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
+#include "ir/usage_sum.h"
 #include "parser/hermes.h"
 #include "parser/plain.h"
 #include "pipeline/prepare.h"
@@ -26,14 +28,24 @@ std::unique_ptr<parser::Parser> make_parser(const Model& model, const ir::Reques
 
 }  // namespace
 
+/// One stream of the answer.
+struct Dispatcher::Choice {
+  RequestId engine_id;
+  std::unique_ptr<Turn> turn;
+  std::optional<TimePoint> last_token;
+  bool ended = false;
+  TurnOutput output;  // of the batch at hand
+  bool in_batch = false;
+};
+
 struct Dispatcher::Active {
   std::shared_ptr<const ir::Request> request;
   std::shared_ptr<const Model> model;
   std::shared_ptr<EventReceiver> receiver;
-  std::unique_ptr<Turn> turn;  // once prepared
   TimePoint started;
-  TimePoint last_token;
-  bool submitted = false;
+  std::vector<Choice> choices;  // those given to the engine
+  std::size_t running = 0;      // of all, not ended
+  ir::UsageSum usage{1};
   bool first_token_seen = false;
 };
 
@@ -55,19 +67,22 @@ class Dispatcher::Sink final : public engine::EventSink {
   std::weak_ptr<Dispatcher> owner_;  // set before any engine sees the sink
 };
 
-std::shared_ptr<Dispatcher> Dispatcher::create(Executor& executor, WorkerPool& pool, PipelineMetrics& metrics) {
-  std::shared_ptr<Dispatcher> dispatcher(new Dispatcher(executor, pool, metrics));
+std::shared_ptr<Dispatcher> Dispatcher::create(Executor& executor, Pool& pool, PipelineMetrics& metrics,
+                                               std::function<RequestId()> mint) {
+  std::shared_ptr<Dispatcher> dispatcher(new Dispatcher(executor, pool, metrics, std::move(mint)));
   dispatcher->sink_->set_owner(dispatcher);
   return dispatcher;
 }
 
-Dispatcher::Dispatcher(Executor& executor, WorkerPool& pool, PipelineMetrics& metrics)
-    : executor_(executor), pool_(pool), metrics_(metrics), sink_(std::make_shared<Sink>(executor)) {}
+Dispatcher::Dispatcher(Executor& executor, Pool& pool, PipelineMetrics& metrics, std::function<RequestId()> mint)
+    : executor_(executor),
+      pool_(pool),
+      metrics_(metrics),
+      mint_(std::move(mint)),
+      sink_(std::make_shared<Sink>(executor)) {}
 
 Dispatcher::~Dispatcher() {
-  for (auto& [id, active] : active_) {
-    if (active->submitted) active->model->engine->cancel(id);
-  }
+  for (const auto& [id, place] : places_) place.active->model->engine->cancel(id);
 }
 
 void Dispatcher::start(ir::Request request, std::shared_ptr<const Model> model,
@@ -78,6 +93,7 @@ void Dispatcher::start(ir::Request request, std::shared_ptr<const Model> model,
   active->model = std::move(model);
   active->receiver = std::move(receiver);
   active->started = executor_.clock().now();
+  active->usage = ir::UsageSum(active->request->choices);
   const auto shared_request = active->request;
   const auto shared_model = active->model;
   const bool is_new = active_.emplace(id, std::move(active)).second;
@@ -104,81 +120,132 @@ void Dispatcher::start(ir::Request request, std::shared_ptr<const Model> model,
 void Dispatcher::prepared(RequestId id, Result<Prepared> prepared) {
   const auto found = active_.find(id);
   if (found == active_.end()) return;  // cancelled meanwhile
-  Active& active = *found->second;
   if (!prepared) return fail(id, std::move(prepared).error());
-  TurnOptions options;
-  options.id = id;
-  options.tokenizer = active.model->tokenizer.get();
-  options.parser = make_parser(*active.model, *active.request, prepared->starts_in_reasoning);
-  options.stop_strings = active.request->stopping.strings;
-  options.min_tokens = active.request->stopping.min_tokens;
-  active.turn = std::make_unique<Turn>(std::move(options));
-  if (auto submitted = active.model->engine->submit(std::move(prepared->generate), sink_); !submitted) {
-    return fail(id, std::move(submitted).error());
+  submit(*found->second, std::move(*prepared));
+}
+
+void Dispatcher::submit(Active& active, Prepared all) {
+  const ir::Request& request = *active.request;
+  active.choices.reserve(all.generate.size());
+  active.running = all.generate.size();
+  for (auto& generate : all.generate) {
+    if (!active.choices.empty()) generate.id = mint_();
+    TurnOptions options;
+    options.id = generate.id;
+    options.tokenizer = active.model->tokenizer.get();
+    options.parser = make_parser(*active.model, request, all.starts_in_reasoning);
+    options.stop_strings = request.stopping.strings;
+    options.min_tokens = request.stopping.min_tokens;
+    options.logprobs = request.logprobs.has_value();
+    const auto choice = static_cast<std::uint32_t>(active.choices.size());
+    active.choices.push_back({generate.id, std::make_unique<Turn>(std::move(options)), std::nullopt, false, {}, false});
+    const bool is_new = places_.emplace(generate.id, Place{&active, choice}).second;
+    KV_CHECK(is_new);
+    if (auto submitted = active.model->engine->submit(std::move(generate), sink_); !submitted) {
+#ifdef KVERN_CANARY_LOST_FAILURE
+      return;
+#endif
+      active.choices.back().ended = true;
+      return fail(request.id, std::move(submitted).error());  // takes back those that were submitted
+    }
   }
-  active.submitted = true;
 }
 
 void Dispatcher::on_engine(const std::vector<engine::EngineEvent>& events) {
-  // Events of one request stand in order, but those of several may be mixed: gather, then deliver each once.
-  std::unordered_map<RequestId, TurnOutput> outputs;
-  std::vector<RequestId> order;
+  // Events of one choice stand in order, but those of several may be mixed: gather, then deliver each once.
   for (const auto& event : events) {
-    const auto found = active_.find(event.id);
-    if (found == active_.end()) continue;  // cancelled: late events are expected
-    Active& active = *found->second;
-    const auto [slot, is_first] = outputs.try_emplace(event.id);
-    if (is_first) order.push_back(event.id);
-    if (std::holds_alternative<engine::Output>(event.body)) {
-      const TimePoint now = executor_.clock().now();
-      if (active.first_token_seen) {
-        metrics_.inter_token(seconds(now - active.last_token));
-      } else {
-        metrics_.first_token(seconds(now - active.started));
-      }
-      active.first_token_seen = true;
-      active.last_token = now;
-    }
-    active.turn->on_engine(event, slot->second);
+    const auto found = places_.find(event.id);
+    if (found == places_.end()) continue;  // cancelled: late events are expected
+    Active& active = *found->second.active;
+    Choice& choice = active.choices[found->second.choice];
+    if (!std::exchange(choice.in_batch, true)) batch_.push_back(event.id);
+    if (std::holds_alternative<engine::Output>(event.body)) time_token(active, choice);
+    choice.turn->on_engine(event, choice.output);
   }
-  for (const RequestId id : order) deliver(id, std::move(outputs[id]));
+  for (const RequestId engine_id : batch_) deliver(engine_id);
+  batch_.clear();
 }
 
-void Dispatcher::deliver(RequestId id, TurnOutput output) {
-  const auto found = active_.find(id);
-  if (found == active_.end()) return;  // a receiver of this batch cancelled it
-  Active& active = *found->second;
-  if (output.cancel_engine) active.model->engine->cancel(id);
+void Dispatcher::time_token(Active& active, Choice& choice) {
+  const TimePoint now = executor_.clock().now();
+  if (choice.last_token) {
+    metrics_.inter_token(seconds(now - *choice.last_token));
+  } else if (!active.first_token_seen) {
+    metrics_.first_token(seconds(now - active.started));
+  }
+  active.first_token_seen = true;
+  choice.last_token = now;
+}
+
+void Dispatcher::deliver(RequestId engine_id) {
+  const auto found = places_.find(engine_id);
+  if (found == places_.end()) return;  // a receiver of this batch cancelled it, or another choice failed
+  const Place place = found->second;
+  Choice& choice = place.active->choices[place.choice];
+  choice.in_batch = false;
+  TurnOutput output = std::exchange(choice.output, {});
+  if (output.cancel_engine) place.active->model->engine->cancel(engine_id);
   if (output.events.empty()) return;
-  const auto* end = std::get_if<ir::End>(&output.events.back());
-  const bool failed = std::holds_alternative<ir::Failure>(output.events.back());
-  if (end == nullptr && !failed) {
-    const auto receiver = active.receiver;  // it may cancel, which ends `active`
-    receiver->on_events(std::move(output.events));
-    return;
+  if (std::holds_alternative<ir::Failure>(output.events.back())) {
+    choice.ended = true;  // by itself: the engine knows
+    return break_off(*place.active, place.choice, std::move(output.events));
   }
-  if (end != nullptr) {
-    metrics_.ended(*end, seconds(executor_.clock().now() - active.started));
-  } else {
-    metrics_.failed();
+  if (std::holds_alternative<ir::End>(output.events.back())) return finish_choice(place, std::move(output.events));
+  const auto receiver = place.active->receiver;  // it may cancel, which ends the request
+  receiver->on_events(place.choice, std::move(output.events));
+}
+
+void Dispatcher::finish_choice(Place place, std::vector<ir::Event> events) {
+  const auto& end = std::get<ir::End>(events.back());
+  Active& active = *place.active;
+  Choice& choice = active.choices[place.choice];
+  choice.ended = true;
+  choice.turn.reset();
+  places_.erase(choice.engine_id);
+  active.usage.add(place.choice, end.usage);
+  metrics_.choice_ended(end.reason);
+  auto receiver = active.receiver;
+  if (--active.running == 0) {
+    metrics_.ended(active.usage.total(), seconds(executor_.clock().now() - active.started));
+    remove(active_.find(active.request->id));  // over before the receiver hears of it, since it may start another
   }
-  const auto receiver = std::move(active.receiver);
-  active_.erase(found);  // over before the receiver hears of it, since it may start another
-  receiver->on_events(std::move(output.events));
+#ifdef KVERN_CANARY_EARLY_END
+  if (events.size() > 1) std::swap(events.back(), events[events.size() - 2]);
+#endif
+  receiver->on_events(place.choice, std::move(events));
+}
+
+void Dispatcher::break_off(Active& active, std::uint32_t choice, std::vector<ir::Event> events) {
+  metrics_.failed();
+  const auto receiver = remove(active_.find(active.request->id));
+  receiver->on_events(choice, std::move(events));
 }
 
 void Dispatcher::fail(RequestId id, Error error) {
-  TurnOutput output;
-  output.events.push_back(ir::Failure{std::move(error)});
-  deliver(id, std::move(output));
+  const auto found = active_.find(id);
+  if (found == active_.end()) return;
+  std::vector<ir::Event> events;
+  events.emplace_back(ir::Failure{std::move(error)});
+  break_off(*found->second, 0, std::move(events));
 }
 
 void Dispatcher::cancel(RequestId id) {
   const auto found = active_.find(id);
   if (found == active_.end()) return;
-  if (found->second->submitted) found->second->model->engine->cancel(id);
   metrics_.cancelled();
-  active_.erase(found);
+  remove(found);
+}
+
+/// Takes the request out, and what of it still runs away from the engine.
+std::shared_ptr<EventReceiver> Dispatcher::remove(ActiveMap::iterator at) {
+  KV_CHECK(at != active_.end());
+  const std::unique_ptr<Active> active = std::move(at->second);
+  active_.erase(at);
+  for (const Choice& choice : active->choices) {
+    places_.erase(choice.engine_id);
+    if (!choice.ended) active->model->engine->cancel(choice.engine_id);
+  }
+  return active->receiver;
 }
 
 }  // namespace kvern::pipeline

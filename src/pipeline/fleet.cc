@@ -369,7 +369,11 @@ void Fleet::State::take(std::uint64_t slot, EngineEvent event, Events& out, std:
   }
   if (auto* failed = std::get_if<engine::Failed>(&event.body)) {
     ++flight.slot->failures;
+#ifdef KVERN_CANARY_LATE_RETRY
+    const bool can_retry = flight.request && retryable(failed->error.code);
+#else
     const bool can_retry = !flight.passed && flight.request && retryable(failed->error.code);
+#endif
     unbook(flight);
     if (can_retry) {
       retries.push_back({event.id, std::move(failed->error)});
@@ -391,7 +395,9 @@ void Fleet::State::pass(Flight& flight, RequestId id, Events& out) {
   if (flight.passed) return;
   flight.passed = true;
   flight.slot->prefill_tokens -= flight.prompt_tokens;
+#ifndef KVERN_CANARY_LATE_RETRY
   flight.request.reset();
+#endif
   if (flight.held) out.push_back({id, *std::move(flight.held)});
 }
 

@@ -37,11 +37,14 @@ PipelineMetrics::PipelineMetrics(Metrics& metrics, const std::string& model_name
       cancelled_(metrics.counter("kvern_request_cancelled_total", "Requests whose client hung up",
                                  {{"model_name", model_name}})) {}
 
-void PipelineMetrics::ended(const ir::End& end, double seconds) {
+void PipelineMetrics::choice_ended(ir::FinishReason reason) {
+  (reason == ir::FinishReason::kLength ? success_length_ : success_stop_).Increment();
+}
+
+void PipelineMetrics::ended(const ir::Usage& usage, double seconds) {
   e2e_.Observe(seconds);
-  prompt_tokens_.Increment(end.usage.prompt_tokens);
-  generation_tokens_.Increment(end.usage.completion_tokens);
-  (end.reason == ir::FinishReason::kLength ? success_length_ : success_stop_).Increment();
+  prompt_tokens_.Increment(usage.prompt_tokens);
+  generation_tokens_.Increment(usage.completion_tokens);
 }
 
 }  // namespace kvern::pipeline

@@ -13,7 +13,10 @@ class PipelineMetrics {
 
   void first_token(double seconds) { ttft_.Observe(seconds); }
   void inter_token(double seconds) { itl_.Observe(seconds); }
-  void ended(const ir::End& end, double seconds);
+  /// One choice came to its end; vLLM counts these as requests.
+  void choice_ended(ir::FinishReason reason);
+  /// The last choice did.
+  void ended(const ir::Usage& usage, double seconds);
   void failed() { failures_.Increment(); }
   void cancelled() { cancelled_.Increment(); }
 

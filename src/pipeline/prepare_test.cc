@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "pipeline/testing/byte_tokenizer.h"
 
 namespace kvern::pipeline {
@@ -28,15 +30,15 @@ ir::Request chat(std::string text) {
 TEST(Prepare, RendersAndTakesWhatIsLeft) {
   const auto prepared = prepare(chat("hi"), model(100));
   ASSERT_TRUE(prepared.ok());
-  EXPECT_EQ(prepared->generate.prompt_text, "user:hi\nassistant:");
-  EXPECT_EQ(prepared->generate.prompt.size(), 18U);
-  EXPECT_EQ(prepared->generate.max_tokens, 82U);
+  EXPECT_EQ(prepared->generate[0].prompt_text, "user:hi\nassistant:");
+  EXPECT_EQ(prepared->generate[0].prompt.size(), 18U);
+  EXPECT_EQ(prepared->generate[0].max_tokens, 82U);
 }
 
 TEST(Prepare, LargeMaxTokensIsCutToWhatIsLeft) {
   auto request = chat("hi");
   request.stopping.max_tokens = 1'000'000;
-  EXPECT_EQ(prepare(request, model(100))->generate.max_tokens, 82U);
+  EXPECT_EQ(prepare(request, model(100))->generate[0].max_tokens, 82U);
 }
 
 TEST(Prepare, TooLongNamesBothNumbers) {
@@ -58,7 +60,7 @@ TEST(Prepare, TenantsAndSaltsShareNoBlocks) {
     auto request = chat("hi");
     request.tenant = std::move(tenant);
     request.hints.cache_salt = std::move(salt);
-    return prepare(request, model(100))->generate.cache_namespace;
+    return prepare(request, model(100))->generate[0].cache_namespace;
   };
   EXPECT_EQ(name("default", ""), "");
   EXPECT_NE(name("a", ""), "");
@@ -85,6 +87,66 @@ TEST(Prepare, TokenIdsIndexTheVocabulary) {
   request.prompt = Tokens{1};
   request.stopping.token_ids = {9999};
   EXPECT_EQ(prepare(request, model(100)).error().param, "stop_token_ids");
+}
+
+TEST(Prepare, BiasedTokensIndexTheVocabulary) {
+  ir::Request request = chat("hi");
+  request.sampling.logit_bias = {{256, 1.0F}};
+  EXPECT_TRUE(prepare(request, model(100)).ok());
+  request.sampling.logit_bias = {{257, 1.0F}};
+  EXPECT_EQ(prepare(request, model(100)).error().param, "logit_bias");
+}
+
+TEST(Prepare, ChoicesAreEqualButForTheirSeed) {
+  ir::Request request = chat("hi");
+  request.choices = 3;
+  request.logprobs = 2;
+  auto prepared = prepare(request, model(100));
+  ASSERT_EQ(prepared->generate.size(), 3U);
+  for (const auto& generate : prepared->generate) {
+    EXPECT_EQ(generate.prompt_text, "user:hi\nassistant:");
+    EXPECT_EQ(generate.logprobs, 2U);
+    EXPECT_FALSE(generate.sampling.seed.has_value());
+  }
+  request.sampling.seed = std::numeric_limits<std::uint64_t>::max();
+  prepared = prepare(request, model(100));
+  EXPECT_EQ(prepared->generate[0].sampling.seed, std::numeric_limits<std::uint64_t>::max());
+  EXPECT_EQ(prepared->generate[1].sampling.seed, 0U) << "it wraps";
+}
+
+TEST(Prepare, SeveralPromptsFollowOneAnother) {
+  ir::Request request;
+  request.prompt = std::string("one");
+  request.more_prompts = {Tokens{1, 2}, std::string("three")};
+  request.choices = 2;
+  request.sampling.seed = 5;
+  const auto prepared = prepare(request, model(100));
+  ASSERT_EQ(prepared->generate.size(), 6U);
+  EXPECT_EQ(prepared->generate[1].prompt_text, "one");
+  EXPECT_EQ(prepared->generate[2].prompt, (Tokens{1, 2}));
+  EXPECT_EQ(prepared->generate[2].max_tokens, 98U);
+  EXPECT_EQ(prepared->generate[5].prompt_text, "three");
+  EXPECT_EQ(prepared->generate[5].sampling.seed, 6U) << "the second choice of its prompt";
+}
+
+TEST(Prepare, AFaultNamesThePromptOfSeveral) {
+  ir::Request request;
+  request.prompt = std::string("one");
+  request.more_prompts = {Tokens{1, 257}};
+  EXPECT_EQ(prepare(request, model(100)).error().param, "prompt[1]");
+  request.more_prompts = {std::string()};
+  EXPECT_EQ(prepare(request, model(100)).error().param, "prompt[1]");
+  request.more_prompts = {Tokens{1}, std::string(100, 'x')};
+  EXPECT_EQ(prepare(request, model(100)).error().param, "prompt[2]");
+}
+
+TEST(Prepare, TokensOfAllChoicesAreBounded) {
+  ir::Request request;
+  request.prompt = Tokens(200'000, 1);
+  request.choices = 128;
+  const auto prepared = prepare(request, model(1'000'000));
+  ASSERT_FALSE(prepared.ok());
+  EXPECT_EQ(prepared.error().param, "n");
 }
 
 TEST(Prepare, AnEmptyPromptIsRefused) {

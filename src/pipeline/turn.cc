@@ -10,6 +10,7 @@ namespace kvern::pipeline {
 Turn::Turn(TurnOptions options)
     : options_(std::move(options)), detokenizer_(*options_.tokenizer, false), stops_(std::move(options_.stop_strings)) {
   KV_CHECK(options_.parser != nullptr);
+  if (options_.logprobs) trail_.emplace();
 }
 
 void Turn::on_engine(const engine::EngineEvent& event, TurnOutput& out) {
@@ -28,9 +29,10 @@ void Turn::on_engine(const engine::EngineEvent& event, TurnOutput& out) {
     take_text(text, out);
     if (done_) return;
     std::string held;
+#ifndef KVERN_CANARY_LOST_TEXT
     stops_.finish(held);
-    options_.parser->add(held, pieces_);
-    take_pieces(out);
+#endif
+    parse(held, out);
     const bool cut = finished->cause == engine::StopCause::kLength;
     end(cut ? ir::FinishReason::kLength : ir::FinishReason::kStop, {}, !cut, out);
   } else {
@@ -43,29 +45,46 @@ void Turn::on_output(const engine::Output& output, TurnOutput& out) {
     ++usage_.completion_tokens;
     std::string text;
     detokenizer_.add_bytes(output.text, text);
+    if (trail_) trail_->add_unknown(text.size());
     take_text(text, out);
   }
-  for (const TokenId token : output.tokens) {
+  const bool known = trail_ && output.logprobs.size() == output.tokens.size();
+  for (std::size_t i = 0; i < output.tokens.size(); ++i) {
     if (done_) return;
     ++usage_.completion_tokens;
     std::string text;
-    detokenizer_.add(token, text);
+    detokenizer_.add(output.tokens[i], text);
+    if (trail_) note_token(output.tokens[i], known ? &output.logprobs[i] : nullptr, text.size());
     take_text(text, out);
     if (thought_) ++usage_.reasoning_tokens;
   }
 }
 
+void Turn::note_token(TokenId token, const engine::TokenLogprob* logprob, std::size_t text_bytes) {
+  std::string bytes = options_.tokenizer->piece(token, false);
+  // A control token shows nothing, so there is no text to tell its probability with.
+  if (logprob == nullptr || bytes.empty()) return trail_->add_unknown(text_bytes);
+  ir::TokenLogprob noted{std::move(bytes), logprob->logprob, {}};
+  noted.top.reserve(logprob->top.size());
+  for (const auto& [id, value] : logprob->top) {
+    if (options_.tokenizer->in_range(id)) noted.top.push_back({options_.tokenizer->piece(id, true), value});
+  }
+  trail_->add(std::move(noted), text_bytes);
+}
+
+void Turn::parse(std::string_view text, TurnOutput& out) {
+  if (text.empty()) return;
+  if (trail_) trail_->passed(text);
+  options_.parser->add(text, pieces_);
+  take_pieces(out);
+}
+
 void Turn::take_text(const std::string& text, TurnOutput& out) {
   if (text.empty()) return;
-  if (stops_.empty() || usage_.completion_tokens <= options_.min_tokens) {
-    options_.parser->add(text, pieces_);
-    take_pieces(out);
-    return;
-  }
+  if (stops_.empty() || usage_.completion_tokens <= options_.min_tokens) return parse(text, out);
   std::string safe;
   const auto stop = stops_.add(text, safe);
-  options_.parser->add(safe, pieces_);
-  take_pieces(out);
+  parse(safe, out);
   if (stop) {
     out.cancel_engine = true;
     end(ir::FinishReason::kStopString, *stop, true, out);
@@ -74,6 +93,7 @@ void Turn::take_text(const std::string& text, TurnOutput& out) {
 
 void Turn::take_pieces(TurnOutput& out) {
   for (auto& piece : pieces_) {
+    if (trail_ && piece.kind != ir::BlockKind::kText) trail_->skip();
     switch (piece.step) {
       case parser::Piece::Step::kStart:
         KV_CHECK(!open_);
@@ -89,7 +109,7 @@ void Turn::take_pieces(TurnOutput& out) {
         emit(ir::BlockStart{block_, piece.kind, std::move(piece.call_id), std::move(piece.name)}, out);
         break;
       case parser::Piece::Step::kDelta:
-        if (!piece.text.empty()) emit(ir::BlockDelta{block_, std::move(piece.text)}, out);
+        if (!piece.text.empty()) emit(delta_of(piece), out);
         break;
       case parser::Piece::Step::kStop:
         KV_CHECK(open_);
@@ -100,6 +120,12 @@ void Turn::take_pieces(TurnOutput& out) {
     }
   }
   pieces_.clear();
+}
+
+ir::BlockDelta Turn::delta_of(parser::Piece& piece) {
+  ir::BlockDelta delta{block_, std::move(piece.text)};
+  if (trail_ && piece.kind == ir::BlockKind::kText) delta.logprobs = trail_->claim(delta.text);
+  return delta;
 }
 
 void Turn::end(ir::FinishReason reason, std::string stop_string, bool complete, TurnOutput& out) {

@@ -1,5 +1,6 @@
-// One answer as a state machine: engine events in, ir events out. Detokenises, cuts at stop strings, parses, counts. No
-// socket, thread or clock inside; the same code serves production, tests and the simulator.
+// One choice of an answer as a state machine: engine events in, ir events out. Detokenises, cuts at stop strings,
+// parses, counts, and finds the text that each token's log probability belongs to. No socket, thread or clock inside;
+// the same code serves production, tests and the simulator.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +14,20 @@
 #include "ir/event_grammar.h"
 #include "parser/parser.h"
 #include "pipeline/stop_matcher.h"
+#include "pipeline/token_trail.h"
 #include "prompt/detokenizer.h"
 
 namespace kvern::pipeline {
 
 struct TurnOptions {
-  RequestId id;
+  RequestId id;                                  // the engine's: tool calls are named after it
   const prompt::Tokenizer* tokenizer = nullptr;  // outlives the turn
   std::unique_ptr<parser::Parser> parser;
   std::vector<std::string> stop_strings;
   /// Stop strings count only after this many tokens.
   std::uint32_t min_tokens = 0;
+  /// Hand on the log probabilities of visible text. Without them text costs nothing more than its copy.
+  bool logprobs = false;
 };
 
 /// What a step made.
@@ -46,7 +50,10 @@ class Turn {
  private:
   void on_output(const engine::Output& output, TurnOutput& out);
   void take_text(const std::string& text, TurnOutput& out);
+  void note_token(TokenId token, const engine::TokenLogprob* logprob, std::size_t text_bytes);
+  void parse(std::string_view text, TurnOutput& out);
   void take_pieces(TurnOutput& out);
+  ir::BlockDelta delta_of(parser::Piece& piece);
   void end(ir::FinishReason reason, std::string stop_string, bool complete, TurnOutput& out);
   void emit(ir::Event event, TurnOutput& out);
 
@@ -54,6 +61,7 @@ class Turn {
   prompt::Detokenizer detokenizer_;
   StopMatcher stops_;
   std::vector<parser::Piece> pieces_;
+  std::optional<TokenTrail> trail_;
   ir::Usage usage_;
   ir::EventGrammar grammar_;
   std::uint32_t block_ = 0;

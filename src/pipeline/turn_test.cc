@@ -13,12 +13,22 @@ namespace {
 /// A turn with its story: what the engine said, what came out.
 class Story {
  public:
-  explicit Story(std::vector<std::string> stops = {}, bool hermes = false, std::uint32_t min_tokens = 0)
-      : turn_(options(std::move(stops), hermes, min_tokens)) {}
+  explicit Story(std::vector<std::string> stops = {}, bool hermes = false, std::uint32_t min_tokens = 0,
+                 bool logprobs = false)
+      : turn_(options(std::move(stops), hermes, min_tokens, logprobs)) {}
 
   Story& engine_accepts(std::uint32_t prompt, std::uint32_t cached) { return feed(engine::Accepted{prompt, cached}); }
   Story& engine_says(std::string_view text) {
     for (const char c : text) feed(engine::Output{{static_cast<unsigned char>(c)}, {}});
+    return *this;
+  }
+  /// One token a byte, the first with a log probability of 0, the next of -1...
+  Story& engine_says_how_likely(std::string_view text) {
+    for (const char c : text) {
+      const auto token = static_cast<unsigned char>(c);
+      const auto logprob = static_cast<float>(-said_++);
+      feed(engine::Output{{token}, {}, {{logprob, {{token, logprob}, {testing::kEndToken, -20}, {9999, -30}}}}});
+    }
     return *this;
   }
   Story& engine_finishes(engine::StopCause cause, std::uint32_t tokens) {
@@ -36,6 +46,18 @@ class Story {
     }
     return text;
   }
+  /// Each delta of text with the tokens it came with: `text[tokens]`.
+  std::string deltas() const {
+    std::string out;
+    for (const auto& event : out_.events) {
+      const auto* delta = std::get_if<ir::BlockDelta>(&event);
+      if (delta == nullptr) continue;
+      out += delta->text + "[";
+      for (const auto& token : delta->logprobs) out += token.bytes;
+      out += "]";
+    }
+    return out;
+  }
   const ir::End* end() const { return out_.events.empty() ? nullptr : std::get_if<ir::End>(&out_.events.back()); }
   const TurnOutput& out() const { return out_; }
   bool keeps_grammar() const {
@@ -47,13 +69,14 @@ class Story {
   }
 
  private:
-  TurnOptions options(std::vector<std::string> stops, bool hermes, std::uint32_t min_tokens) {
+  TurnOptions options(std::vector<std::string> stops, bool hermes, std::uint32_t min_tokens, bool logprobs) {
     TurnOptions made;
     made.id = RequestId{0xA};
     made.tokenizer = &tokenizer_;
     made.parser = hermes ? parser::make_hermes_parser({}) : parser::make_plain_parser();
     made.stop_strings = std::move(stops);
     made.min_tokens = min_tokens;
+    made.logprobs = logprobs;
     return made;
   }
   template <typename Body>
@@ -62,6 +85,7 @@ class Story {
     return *this;
   }
 
+  int said_ = 0;
   testing::ByteTokenizer tokenizer_;
   Turn turn_;
   TurnOutput out_;
@@ -118,6 +142,45 @@ TEST(Turn, ReasoningAndCallsAreBlocksOfTheirOwn) {
   EXPECT_EQ(story.end()->reason, ir::FinishReason::kToolCalls);
   EXPECT_GE(story.end()->usage.reasoning_tokens, 2U);
   EXPECT_TRUE(story.keeps_grammar());
+}
+
+/// A turn that hands on log probabilities, to its end.
+std::string deltas_of(std::string_view text, std::vector<std::string> stops = {}, bool hermes = false) {
+  Story story(std::move(stops), hermes, 0, true);
+  story.engine_accepts(1, 0).engine_says_how_likely(text).engine_finishes(engine::StopCause::kEos, 1);
+  EXPECT_TRUE(story.keeps_grammar());
+  return story.deltas();
+}
+
+TEST(Turn, LogProbabilitiesComeWithTheirText) {
+  EXPECT_EQ(deltas_of("abc"), "a[a]b[b]c[c]");
+  EXPECT_EQ(deltas_of("\u20AC!"), "\u20AC[\u20AC]![!]") << "halves of a character together";
+  EXPECT_EQ(deltas_of("\xE2\x82!"), "\uFFFD![\xE2\x82!]");
+  EXPECT_EQ(deltas_of("aENx", {"END"}), "a[a]ENx[ENx]") << "held back for a stop string";
+  EXPECT_EQ(deltas_of("aEND", {"END"}), "a[a]") << "a stop string is not visible";
+}
+
+TEST(Turn, LogProbabilitiesAreOfVisibleText) {
+  EXPECT_EQ(deltas_of("<think>hm</think>\n\nHi <b>", {}, true), "h[]m[]H[H]i[i] <b[ <b]>[>]");
+  EXPECT_EQ(deltas_of("A<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>\nB", {}, true),
+            "A[A]{[]}[]\nB[\nB]");
+  EXPECT_EQ(deltas_of("a <tool_call> is", {}, true), "a[a] <tool_call> i[ <tool_call> i]s[s]") << "text after all";
+}
+
+TEST(Turn, LogProbabilitiesNameTheAlternatives) {
+  Story story({}, false, 0, true);
+  story.engine_accepts(1, 0).engine_says_how_likely("ab");
+  const auto* delta = std::get_if<ir::BlockDelta>(&story.out().events.back());
+  ASSERT_NE(delta, nullptr);
+  ASSERT_EQ(delta->logprobs.size(), 1U);
+  const ir::TokenLogprob wanted{"b", -1, {{"b", -1}, {"<end>", -20}}};
+  EXPECT_EQ(delta->logprobs[0], wanted) << "a token outside the vocabulary has no text";
+}
+
+TEST(Turn, LogProbabilitiesThatTheEngineDoesNotGiveAreNone) {
+  Story story({}, false, 0, true);
+  story.engine_accepts(1, 0).engine_says("a").engine_says_how_likely("b").engine_says("c");
+  EXPECT_EQ(story.deltas(), "a[]b[b]c[]");
 }
 
 TEST(Turn, AFailureEndsOnce) {

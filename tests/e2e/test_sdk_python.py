@@ -1,5 +1,6 @@
 """OpenAI's Python SDK against the real model and against the script."""
 
+import json
 import unittest
 
 import openai
@@ -55,6 +56,46 @@ class RealModel(ModelCase):
                                           temperature=0, stream=True)
         self.assertEqual("".join(c.choices[0].text for c in streamed if c.choices), whole.choices[0].text)
 
+    def test_two_choices(self):
+        fields = {"model": "SmolLM2-135M-Instruct.Q4_1", "n": 2, "max_tokens": 12, "seed": 1,
+                  "messages": [{"role": "user", "content": "Name a colour and say why you like it."}]}
+        answer = client(self.server).chat.completions.create(**fields)
+        self.assertEqual([choice.index for choice in answer.choices], [0, 1])
+        self.assertTrue(all(choice.message.content for choice in answer.choices))
+        self.assertNotEqual(answer.choices[0].message.content, answer.choices[1].message.content)
+        one = client(self.server).chat.completions.create(**{**fields, "n": 1})
+        self.assertEqual(answer.usage.prompt_tokens, one.usage.prompt_tokens)
+        texts = {0: "", 1: ""}
+        for chunk in client(self.server).chat.completions.create(**fields, stream=True):
+            for choice in chunk.choices:
+                texts[choice.index] += choice.delta.content or ""
+        self.assertTrue(all(texts.values()), texts)
+
+    def test_logprobs(self):
+        api = client(self.server)
+        fields = {"model": "SmolLM2-135M-Instruct.Q4_1", "max_tokens": 8, "temperature": 0}
+        choice = api.chat.completions.create(
+            **fields, logprobs=True, top_logprobs=3,
+            messages=[{"role": "user", "content": "What is the capital of Germany?"}]).choices[0]
+        self.assertEqual(bytes(b for token in choice.logprobs.content for b in token.bytes).decode(),
+                         choice.message.content)
+        for token in choice.logprobs.content:
+            self.assertEqual(len(token.top_logprobs), 3)
+            self.assertEqual((token.token, token.logprob), (token.top_logprobs[0].token, token.top_logprobs[0].logprob))
+            self.assertLessEqual(token.logprob, 0)
+        listed = api.completions.create(**fields, prompt="Once upon a time", logprobs=2).choices[0]
+        self.assertEqual("".join(listed.logprobs.tokens), listed.text)
+        self.assertEqual(len(listed.logprobs.token_logprobs), 8)
+
+    def test_logit_bias(self):
+        fields = {"model": "SmolLM2-135M-Instruct.Q4_1", "prompt": "The capital of France is", "max_tokens": 1,
+                  "temperature": 0}
+        api = client(self.server)
+        plain = api.completions.create(**fields, logprobs=1).choices[0]
+        [wanted] = json.loads(self.server.post("/tokenize", {"prompt": " not", "add_special_tokens": False}).body)["tokens"]
+        self.assertEqual(api.completions.create(**fields, logit_bias={wanted: 100}).choices[0].text, " not")
+        self.assertNotEqual(plain.text, " not")
+
     def test_models(self):
         self.assertEqual([model.id for model in client(self.server).models.list()], ["SmolLM2-135M-Instruct.Q4_1"])
 
@@ -78,6 +119,10 @@ class Script(ScriptedCase):
         {"match": "two calls", "text": f"{CALL}\n{CALL.replace('a.txt', 'b.txt')}", "repeat": True},
         {"match": "no arguments", "text": '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>', "repeat": True},
         {"match": "fail", "chunks": ["some ", "words "], "finish": "error", "repeat": True},
+        {"match": "two whole", "text": "First."}, {"match": "two whole", "text": f"{CALL}"},
+        {"match": "two streamed", "text": "First."}, {"match": "two streamed", "text": "Second."},
+        {"match": "likely", "text": "Yes, naïve 👩‍💻.", "logprobs": [{"logprob": -0.5, "top": [[100, -0.25]]}],
+         "repeat": True},
         {"match": "cut", "text": "one two three four five six seven eight", "repeat": True},
         {"text": "<think>Hm.</think>Hello 👩‍💻, naïve café.", "repeat": True},
     ]
@@ -159,6 +204,23 @@ class Script(ScriptedCase):
             model="", tools=TOOLS, messages=[{"role": "user", "content": "read it"}, call.model_dump(exclude_none=True),
                                              {"role": "tool", "tool_call_id": call.tool_calls[0].id, "content": "text"}])
         self.assertEqual(answer.choices[0].message.content, "Hello 👩‍💻, naïve café.")
+
+    def test_two_choices(self):
+        first, second = self.ask("two whole", n=2).choices
+        self.assertEqual((first.message.content, first.finish_reason), ("First.", "stop"))
+        self.assertEqual((second.message.tool_calls[0].function.name, second.finish_reason), ("read_file", "tool_calls"))
+        texts = {0: "", 1: ""}
+        for chunk in self.ask("two streamed", n=2, stream=True):
+            for choice in chunk.choices:
+                texts[choice.index] += choice.delta.content or ""
+        self.assertEqual(texts, {0: "First.", 1: "Second."})
+
+    def test_logprobs(self):
+        choice = self.ask("likely", logprobs=True, top_logprobs=1).choices[0]
+        self.assertEqual(bytes(b for token in choice.logprobs.content for b in token.bytes).decode(),
+                         choice.message.content)
+        self.assertEqual({token.logprob for token in choice.logprobs.content}, {-0.5})
+        self.assertEqual({token.top_logprobs[0].logprob for token in choice.logprobs.content}, {-0.25})
 
     def test_failure_in_the_stream_raises(self):
         stream = self.ask("fail", stream=True)

@@ -89,6 +89,17 @@ class Signals(unittest.TestCase):
         stream.close()
         server.stop()
 
+    def test_a_drain_waits_for_what_is_being_tokenised(self):
+        with Server(script=SCRIPT) as server, concurrent.futures.ThreadPoolExecutor(1) as pool:
+            # Large enough to be under way for a while, small enough to fit the context by its length.
+            answer = pool.submit(server.post, "/tokenize", {"prompt": "some words " * 300_000})
+            # The scrape is one exchange, what is being tokenised the other; seen three times, its body was decoded.
+            for _ in range(3):
+                until(lambda: server.metric("kvern_http_exchanges") > 1 or answer.done(), what="the request under way")
+            server.signal(signal.SIGTERM)
+            self.assertEqual(server.wait_exit(), 0, server.output())
+            self.assertIn("finishing 1 request", server.output())
+
     def test_the_drain_has_a_deadline(self):
         server = Server("--drain-deadline", "1s", script=SCRIPT)
         stream = server.stream(messages=[{"role": "user", "content": "endless"}])

@@ -84,6 +84,19 @@ class Faults(unittest.TestCase):
         bad = "scripted:" + self.file("bad.jsonl", b'{"text": "a"}\n{"txet": "b"}\n')
         self.assert_fails(["--engine", bad], "2", "txet")
 
+    def test_token_ids_of_a_script_are_in_the_vocabulary(self):
+        for line in ({"token_ids": [1, 999999]}, {"text": "a", "logprobs": [{"logprob": -1, "top": [[999999, -1]]}]}):
+            bad = "scripted:" + self.file("ids.jsonl", json.dumps(line).encode())
+            self.assert_fails(["--engine", bad], "999999", "vocabulary", "ids.jsonl")
+
+    def test_a_configured_model_that_is_not_served(self):
+        config = self.file("k.yaml", b"models: [{name: other, aliases: ['gpt-*']}]\n")
+        self.assert_fails(["--engine", self.script(), "--config", config], "`other`", "SmolLM2", "--name")
+
+    def test_too_few_tokens_for_any_request(self):
+        for flag in ("--ctx", "--kv-cache-tokens"):
+            self.assert_fails(["--engine", self.script(), flag, "15"], flag[2:].replace("-", "_"), "15", "16")
+
     def test_a_listen_beyond_loopback_needs_a_word(self):
         self.assert_fails(["--engine", self.script(), "--host", "0.0.0.0"], "--insecure")
 
@@ -129,6 +142,15 @@ class Settings(unittest.TestCase):
             self.assertEqual(server.chat(model="gpt-4o")["choices"][0]["message"]["content"], "Hello from the script.")
             self.assertEqual(server.post("/v1/chat/completions", {"model": "claude-x", "messages": [
                 {"role": "user", "content": "x"}]}).status, 404)
+            self.assertEqual(json.loads(server.get("/v1/models/gpt-4o").body)["id"], "tiny", "found by its alias")
+            self.assertEqual(server.get("/v1/models/claude-x").status, 404)
+
+    def test_names_in_a_path_are_decoded(self):
+        with Server("--name", "org/my model", script=REPEAT_HELLO) as server:
+            for path in ("org/my%20model", "org%2Fmy%20model", "%6Frg/my%20model"):
+                reply = server.get("/v1/models/" + path)
+                self.assertEqual((reply.status, json.loads(reply.body).get("id")), (200, "org/my model"), path)
+            self.assertEqual(server.get("/v1/models/org%2").status, 404, "a broken escape stands for itself")
 
 
 if __name__ == "__main__":

@@ -1,45 +1,66 @@
 #include "api/chat/chat_stream.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "api/openai_error.h"
+#include "api/openai_logprobs.h"
 #include "api/openai_usage.h"
 #include "base/json_writer.h"
+#include "ir/usage_sum.h"
 
 namespace kvern::api {
 namespace {
 
+/// One choice on its way.
+struct Choice {
+  bool opened = false;
+  bool ended = false;
+  ir::BlockKind kind = ir::BlockKind::kText;
+  std::int64_t calls = 0;
+  bool without_arguments = false;  // the last call has had none yet
+};
+
 class ChatStream final : public Encoder {
  public:
-  ChatStream(const ChatHead& head, bool include_usage) : head_(head), include_usage_(include_usage) { prepare(); }
+  ChatStream(const AnswerHead& head, bool include_usage)
+      : head_(head), include_usage_(include_usage), choices_(head.answers), usage_(head.choices) {
+    prepare();
+  }
 
   void set_model(std::string_view name) override {
     head_.model = name;
     prepare();
   }
 
-  void add(const ir::Event& event, std::string& out) override {
-    std::visit([&](const auto& e) { on(e, out); }, event);
+  void add(std::uint32_t choice, const ir::Event& event, std::string& out) override {
+    index_ = choice;
+    std::visit([&](const auto& e) { on(choices_[choice], e, out); }, event);
   }
 
-  /// A chunk with nothing in it; clients' idle timers count events, not comments.
+  /// A chunk with nothing in it, of a choice that goes on; clients' idle timers count events, not comments.
   void keep_alive(std::string& out) override {
-    if (!opened_) return open(out);
+    const auto at = std::ranges::find_if(choices_, [](const Choice& choice) { return !choice.ended; });
+    if (at == choices_.end()) return;
+    index_ = static_cast<std::uint32_t>(at - choices_.begin());
+    if (!at->opened) return open(*at, out);
     chunk("{}", "null", out);
   }
 
  private:
-  void on(const ir::Start&, std::string& out) {
-    if (!opened_) open(out);
+  void on(Choice& choice, const ir::Start&, std::string& out) {
+    if (!choice.opened) open(choice, out);
   }
 
-  void on(const ir::BlockStart& start, std::string& out) {
-    if (!opened_) open(out);
-    kind_ = start.kind;
-    if (kind_ != ir::BlockKind::kToolCall) return;
-    give_empty_arguments(out);
-    without_arguments_ = true;
-    out += prefix_;
+  void on(Choice& choice, const ir::BlockStart& start, std::string& out) {
+    if (!choice.opened) open(choice, out);
+    choice.kind = start.kind;
+    if (choice.kind != ir::BlockKind::kToolCall) return;
+    give_empty_arguments(choice, out);
+    choice.without_arguments = true;
+    begin_chunk(out);
     out += R"({"tool_calls":[{"index":)";
-    json::append_number(out, calls_++);
+    json::append_number(out, choice.calls++);
     out += R"(,"id":)";
     json::append_quoted(out, start.call_id);
     out += R"(,"type":"function","function":{"name":)";
@@ -48,72 +69,88 @@ class ChatStream final : public Encoder {
     finish_chunk("null", out);
   }
 
-  void on(const ir::BlockDelta& delta, std::string& out) {
-    out += prefix_;
-    switch (kind_) {
+  void on(Choice& choice, const ir::BlockDelta& delta, std::string& out) {
+    begin_chunk(out);
+    switch (choice.kind) {
       case ir::BlockKind::kText: out += R"({"content":")"; break;
       case ir::BlockKind::kThinking: out += R"({"reasoning_content":")"; break;
       case ir::BlockKind::kToolCall:
-        without_arguments_ = false;
+        choice.without_arguments = false;
         out += R"({"tool_calls":[{"index":)";
-        json::append_number(out, calls_ - 1);
+        json::append_number(out, choice.calls - 1);
         out += R"(,"function":{"arguments":")";
     }
     json::append_escaped(out, delta.text);
-    out += kind_ == ir::BlockKind::kToolCall ? R"("}}]})" : R"("})";
-    finish_chunk("null", out);
+    out += choice.kind == ir::BlockKind::kToolCall ? R"("}}]})" : R"("})";
+    if (delta.logprobs.empty()) return finish_chunk("null", out);
+    out += R"(,"logprobs":{"content":[)";
+    append_chat_logprobs(delta.logprobs, out);
+    out += R"(],"refusal":null})";
+    end_chunk("null", out);
   }
 
-  void on(const ir::BlockStop&, std::string&) {}
+  void on(Choice&, const ir::BlockStop&, std::string&) {}
 
-  void on(const ir::End& end, std::string& out) {
+  void on(Choice& choice, const ir::End& end, std::string& out) {
     // A call that was cut before its arguments must not look complete.
-    if (end.reason != ir::FinishReason::kLength) give_empty_arguments(out);
-    out += prefix_;
-    out += "{}";
+    if (end.reason != ir::FinishReason::kLength) give_empty_arguments(choice, out);
     std::string reason = "\"";
-    reason += chat_finish_reason(end.reason, calls_ > 0);
+    reason += chat_finish_reason(end.reason, choice.calls > 0);
     reason += '"';
-    finish_chunk(reason, out);
+    chunk("{}", reason, out);
+    choice.ended = true;
+    usage_.add(index_, end.usage);
+    if (++ended_ < choices_.size()) return;
     if (include_usage_) {
       out += head_text_;
       out += R"("choices":[],"usage":)";
-      append_openai_usage(end.usage, out);
+      append_openai_usage(usage_.total(), out);
       out += "}\n\n";
     }
     out += "data: [DONE]\n\n";
   }
 
-  void on(const ir::Failure& failure, std::string& out) {
+  void on(Choice&, const ir::Failure& failure, std::string& out) {
     out += "data: ";
     append_openai_error(failure.error, out);
     out += "\n\n";
   }
 
-  void open(std::string& out) {
-    opened_ = true;
+  void open(Choice& choice, std::string& out) {
+    choice.opened = true;
     chunk(R"({"role":"assistant","content":""})", "null", out);
   }
 
   /// "{}" for a call without arguments; clients parse the joined pieces.
-  void give_empty_arguments(std::string& out) {
-    if (!without_arguments_) return;
-    without_arguments_ = false;
-    out += prefix_;
+  void give_empty_arguments(Choice& choice, std::string& out) {
+    if (!choice.without_arguments) return;
+    choice.without_arguments = false;
+    begin_chunk(out);
     out += R"({"tool_calls":[{"index":)";
-    json::append_number(out, calls_ - 1);
+    json::append_number(out, choice.calls - 1);
     out += R"(,"function":{"arguments":"{}"}}]})";
     finish_chunk("null", out);
   }
 
   void chunk(std::string_view delta, std::string_view reason, std::string& out) {
-    out += prefix_;
+    begin_chunk(out);
     out += delta;
     finish_chunk(reason, out);
   }
 
-  void finish_chunk(std::string_view reason, std::string& out) {
-    out += R"(,"logprobs":null,"finish_reason":)";
+  void begin_chunk(std::string& out) const {
+    out += prefix_;
+    json::append_number(out, index_);
+    out += R"(,"delta":)";
+  }
+
+  void finish_chunk(std::string_view reason, std::string& out) const {
+    out += R"(,"logprobs":null)";
+    end_chunk(reason, out);
+  }
+
+  void end_chunk(std::string_view reason, std::string& out) const {
+    out += R"(,"finish_reason":)";
     out += reason;
     out += include_usage_ ? "}],\"usage\":null}\n\n" : "}]}\n\n";
   }
@@ -125,17 +162,17 @@ class ChatStream final : public Encoder {
     head_text_ += R"(,"model":)";
     json::append_quoted(head_text_, head_.model);
     head_text_ += ',';
-    prefix_ = head_text_ + R"("choices":[{"index":0,"delta":)";
+    prefix_ = head_text_ + R"("choices":[{"index":)";
   }
 
-  ChatHead head_;
+  AnswerHead head_;
   bool include_usage_;
   std::string head_text_;
   std::string prefix_;
-  bool opened_ = false;
-  ir::BlockKind kind_ = ir::BlockKind::kText;
-  std::int64_t calls_ = 0;
-  bool without_arguments_ = false;  // the last call has had none yet
+  std::vector<Choice> choices_;
+  std::size_t ended_ = 0;
+  ir::UsageSum usage_;
+  std::uint32_t index_ = 0;  // the choice being written
 };
 
 }  // namespace
@@ -145,7 +182,7 @@ std::string_view chat_finish_reason(ir::FinishReason reason, bool has_calls) noe
   return has_calls ? "tool_calls" : "stop";
 }
 
-std::unique_ptr<Encoder> make_chat_stream(const ChatHead& head, bool include_usage) {
+std::unique_ptr<Encoder> make_chat_stream(const AnswerHead& head, bool include_usage) {
   return std::make_unique<ChatStream>(head, include_usage);
 }
 

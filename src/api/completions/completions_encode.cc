@@ -1,18 +1,23 @@
 #include "api/completions/completions_encode.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "api/openai_error.h"
+#include "api/openai_logprobs.h"
 #include "api/openai_usage.h"
 #include "base/json_writer.h"
+#include "ir/usage_sum.h"
 
 namespace kvern::api {
 namespace {
 
-std::string_view finish_reason(ir::FinishReason reason) noexcept {
-  return reason == ir::FinishReason::kLength ? "length" : "stop";
+std::string_view quoted_reason(ir::FinishReason reason) noexcept {
+  return reason == ir::FinishReason::kLength ? R"("length")" : R"("stop")";
 }
 
 /// `{"id", "object", "created", "model",` of either kind.
-std::string object_start(const CompletionHead& head) {
+std::string object_start(const AnswerHead& head) {
   std::string out = R"({"id":"cmpl-)" + hex64(head.id.value) + R"(","object":"text_completion","created":)";
   json::append_number(out, head.created.count());
   out += R"(,"model":)";
@@ -22,7 +27,8 @@ std::string object_start(const CompletionHead& head) {
 
 class CompletionStream final : public Encoder {
  public:
-  CompletionStream(const CompletionHead& head, bool include_usage) : head_(head), include_usage_(include_usage) {
+  CompletionStream(const AnswerHead& head, bool include_usage)
+      : head_(head), include_usage_(include_usage), choices_(head.answers), usage_(head.choices) {
     prepare();
   }
 
@@ -31,18 +37,11 @@ class CompletionStream final : public Encoder {
     prepare();
   }
 
-  void add(const ir::Event& event, std::string& out) override {
+  void add(std::uint32_t index, const ir::Event& event, std::string& out) override {
     if (const auto* delta = std::get_if<ir::BlockDelta>(&event)) {
-      chunk(delta->text, "null", out);
+      chunk(index, delta->text, delta->logprobs, "null", out);
     } else if (const auto* end = std::get_if<ir::End>(&event)) {
-      chunk("", finish_reason(end->reason) == "length" ? "\"length\"" : "\"stop\"", out);
-      if (include_usage_) {
-        out += head_text_;
-        out += R"("choices":[],"usage":)";
-        append_openai_usage(end->usage, out);
-        out += "}\n\n";
-      }
-      out += "data: [DONE]\n\n";
+      finish_choice(index, *end, out);
     } else if (const auto* failure = std::get_if<ir::Failure>(&event)) {
       out += "data: ";
       append_openai_error(failure->error, out);
@@ -50,61 +49,121 @@ class CompletionStream final : public Encoder {
     }
   }
 
-  void keep_alive(std::string& out) override { chunk("", "null", out); }
+  void keep_alive(std::string& out) override {
+    const auto at = std::ranges::find_if(choices_, [](const Choice& choice) { return !choice.ended; });
+    if (at != choices_.end()) chunk(static_cast<std::uint32_t>(at - choices_.begin()), "", {}, "null", out);
+  }
 
  private:
-  void chunk(std::string_view text, std::string_view reason, std::string& out) {
+  struct Choice {
+    bool ended = false;
+    CompletionLogprobs logprobs;
+  };
+
+  void finish_choice(std::uint32_t index, const ir::End& end, std::string& out) {
+    chunk(index, "", {}, quoted_reason(end.reason), out);
+    choices_[index].ended = true;
+    usage_.add(index, end.usage);
+    if (++ended_ < choices_.size()) return;
+    if (include_usage_) {
+      out += head_text_;
+      out += R"("choices":[],"usage":)";
+      append_openai_usage(usage_.total(), out);
+      out += "}\n\n";
+    }
+    out += "data: [DONE]\n\n";
+  }
+
+  void chunk(std::uint32_t index, std::string_view text, std::span<const ir::TokenLogprob> logprobs,
+             std::string_view reason, std::string& out) {
     out += prefix_;
+    json::append_number(out, index);
+    out += R"(,"text":")";
     json::append_escaped(out, text);
-    out += R"(","logprobs":null,"finish_reason":)";
+    out += R"(","logprobs":)";
+    if (logprobs.empty()) {
+      out += "null";
+    } else {
+      choices_[index].logprobs.add(logprobs);
+      choices_[index].logprobs.take(out);
+    }
+    out += R"(,"finish_reason":)";
     out += reason;
     out += include_usage_ ? "}],\"usage\":null}\n\n" : "}]}\n\n";
   }
+
   void prepare() {
     head_text_ = "data: " + object_start(head_);
-    prefix_ = head_text_ + R"("choices":[{"index":0,"text":")";
+    prefix_ = head_text_ + R"("choices":[{"index":)";
   }
 
-  CompletionHead head_;
+  AnswerHead head_;
   bool include_usage_;
   std::string head_text_;
   std::string prefix_;
+  std::vector<Choice> choices_;
+  std::size_t ended_ = 0;
+  ir::UsageSum usage_;
 };
 
 class CompletionWhole final : public Encoder {
  public:
-  explicit CompletionWhole(const CompletionHead& head) : head_(head) {}
+  explicit CompletionWhole(const AnswerHead& head) : head_(head), choices_(head.answers), usage_(head.choices) {}
 
   void set_model(std::string_view name) override { head_.model = name; }
   void keep_alive(std::string&) override {}
 
-  void add(const ir::Event& event, std::string& out) override {
+  void add(std::uint32_t index, const ir::Event& event, std::string& out) override {
+    Choice& choice = choices_[index];
     if (const auto* delta = std::get_if<ir::BlockDelta>(&event)) {
-      text_ += delta->text;
+      choice.text += delta->text;
+      choice.logprobs.add(delta->logprobs);
     } else if (const auto* end = std::get_if<ir::End>(&event)) {
-      out += object_start(head_);
-      out += R"("choices":[{"index":0,"text":)";
-      json::append_quoted(out, text_);
-      out += R"(,"logprobs":null,"finish_reason":)";
-      json::append_quoted(out, finish_reason(end->reason));
-      out += R"(}],"usage":)";
-      append_openai_usage(end->usage, out);
-      out += '}';
+      choice.reason = end->reason;
+      usage_.add(index, end->usage);
+      if (++ended_ == choices_.size()) write(out);
     }
   }
 
  private:
-  CompletionHead head_;
-  std::string text_;
+  struct Choice {
+    std::string text;
+    CompletionLogprobs logprobs;
+    ir::FinishReason reason = ir::FinishReason::kStop;
+  };
+
+  void write(std::string& out) {
+    out += object_start(head_);
+    out += R"("choices":[)";
+    for (std::size_t i = 0; i < choices_.size(); ++i) {
+      out += i == 0 ? R"({"index":)" : R"(,{"index":)";
+      json::append_number(out, static_cast<std::int64_t>(i));
+      out += R"(,"text":)";
+      json::append_quoted(out, choices_[i].text);
+      out += R"(,"logprobs":)";
+      head_.logprobs ? choices_[i].logprobs.take(out) : static_cast<void>(out += "null");
+      out += R"(,"finish_reason":)";
+      out += quoted_reason(choices_[i].reason);
+      out += '}';
+    }
+    out += R"(],"usage":)";
+    append_openai_usage(usage_.total(), out);
+    out += '}';
+  }
+
+  AnswerHead head_;
+  std::vector<Choice> choices_;
+  std::size_t ended_ = 0;
+  ir::UsageSum usage_;
 };
 
 }  // namespace
 
-std::unique_ptr<Encoder> make_completion_stream(const CompletionHead& head, bool include_usage) {
+std::unique_ptr<Encoder> make_completion_stream(const AnswerHead& head, bool include_usage) {
   return std::make_unique<CompletionStream>(head, include_usage);
 }
 
-std::unique_ptr<Encoder> make_completion_whole(const CompletionHead& head) {
+std::unique_ptr<Encoder> make_completion_whole(const AnswerHead& head) {
   return std::make_unique<CompletionWhole>(head);
 }
 

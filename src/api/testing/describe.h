@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -38,22 +39,27 @@ inline void describe(const ir::Content& content, std::ostream& out) {
   }
 }
 
-/// One line a fact; what has its default is left out.
-inline std::string describe(const ir::Request& request, bool stream) {
-  std::ostringstream out;
-  out << "model " << in_quotes(request.model) << (stream ? " streamed\n" : "\n");
-  if (const auto* messages = std::get_if<std::vector<ir::Message>>(&request.prompt)) {
+inline void describe(const ir::Prompt& prompt, std::ostream& out) {
+  if (const auto* messages = std::get_if<std::vector<ir::Message>>(&prompt)) {
     for (const ir::Message& message : *messages) {
       out << to_string(message.role) << (message.name.empty() ? "" : " " + message.name) << "\n";
       for (const ir::Block& block : message.blocks) describe(block.content, out);
     }
-  } else if (const auto* text = std::get_if<std::string>(&request.prompt)) {
+  } else if (const auto* text = std::get_if<std::string>(&prompt)) {
     out << "prompt " << in_quotes(*text) << "\n";
   } else {
     out << "prompt";
-    for (const TokenId token : std::get<Tokens>(request.prompt)) out << " " << token;
+    for (const TokenId token : std::get<Tokens>(prompt)) out << " " << token;
     out << "\n";
   }
+}
+
+/// One line a fact; what has its default is left out.
+inline std::string describe(const ir::Request& request, bool stream) {
+  std::ostringstream out;
+  out << "model " << in_quotes(request.model) << (stream ? " streamed\n" : "\n");
+  describe(request.prompt, out);
+  for (const ir::Prompt& prompt : request.more_prompts) describe(prompt, out);
   for (const ir::Tool& tool : request.tools) {
     out << "tool " << tool.name << (tool.strict ? " strict " : " ") << in_quotes(tool.description) << " "
         << tool.parameters << "\n";
@@ -71,6 +77,9 @@ inline std::string describe(const ir::Request& request, bool stream) {
   number("presence_penalty", request.sampling.presence_penalty, 0);
   number("frequency_penalty", request.sampling.frequency_penalty, 0);
   number("repetition_penalty", request.sampling.repetition_penalty, 1);
+  number("choices", request.choices, 1);
+  if (request.logprobs) out << "logprobs " << *request.logprobs << "\n";
+  for (const auto& [token, bias] : request.sampling.logit_bias) out << "bias " << token << " " << bias << "\n";
   if (request.sampling.seed) out << "seed " << *request.sampling.seed << "\n";
   if (request.stopping.max_tokens) out << "max_tokens " << *request.stopping.max_tokens << "\n";
   number("min_tokens", request.stopping.min_tokens, 0);
@@ -97,49 +106,79 @@ inline ir::Usage usage_of(const boost::json::object& from) {
   return usage;
 }
 
-/// Plays events written as JSON: "start", "keep_alive", {"text": piece...}, {"thinking": ...}, {"call": [id, name,
-/// piece...]}, {"end": reason, usage...}, {"failure": code number, "message"}.
-inline std::string play(const boost::json::array& events, Encoder& encoder) {
+/// A string, or the bytes of one.
+inline std::string bytes_of(const boost::json::value& from) {
+  if (from.is_string()) return boost::json::value_to<std::string>(from);
   std::string out;
-  std::uint32_t index = 0;
+  for (const auto& byte : from.as_array()) out += static_cast<char>(byte.to_number<int>());
+  return out;
+}
+
+/// "piece", or [piece, [token, log probability, [other token, its log probability]...]...].
+inline ir::BlockDelta delta_of(std::uint32_t index, const boost::json::value& from) {
+  if (from.is_string()) return {index, boost::json::value_to<std::string>(from)};
+  const auto& parts = from.as_array();
+  ir::BlockDelta delta{index, boost::json::value_to<std::string>(parts[0])};
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    const auto& entry = parts[i].as_array();
+    ir::TokenLogprob token{bytes_of(entry[0]), entry[1].to_number<float>(), {}};
+    for (std::size_t k = 2; k < entry.size(); ++k)
+      token.top.push_back({bytes_of(entry[k].at(0)), entry[k].at(1).to_number<float>()});
+    delta.logprobs.push_back(std::move(token));
+  }
+  return delta;
+}
+
+/// Plays one event of a choice whose next block is `index`.
+inline void play_one(const boost::json::object& event, std::uint32_t choice, std::uint32_t& index, Encoder& encoder,
+                     std::string& out) {
   const auto block = [&](ir::BlockKind kind, const boost::json::array& pieces, std::size_t first) {
     ir::BlockStart start{index, kind, {}, {}};
     if (first == 2) {
       start.call_id = boost::json::value_to<std::string>(pieces[0]);
       start.name = boost::json::value_to<std::string>(pieces[1]);
     }
-    encoder.add(start, out);
-    for (std::size_t i = first; i < pieces.size(); ++i)
-      encoder.add(ir::BlockDelta{index, boost::json::value_to<std::string>(pieces[i])}, out);
-    encoder.add(ir::BlockStop{index++}, out);
+    encoder.add(choice, start, out);
+    for (std::size_t i = first; i < pieces.size(); ++i) encoder.add(choice, delta_of(index, pieces[i]), out);
+    encoder.add(choice, ir::BlockStop{index++}, out);
   };
+  if (event.contains("start")) encoder.add(choice, ir::Start{}, out);
+  if (event.contains("text")) block(ir::BlockKind::kText, event.at("text").as_array(), 0);
+  if (event.contains("thinking")) block(ir::BlockKind::kThinking, event.at("thinking").as_array(), 0);
+  if (event.contains("call")) block(ir::BlockKind::kToolCall, event.at("call").as_array(), 2);
+  if (event.contains("end")) {
+    ir::End end;
+    const auto reason = boost::json::value_to<std::string>(event.at("end"));
+    for (const auto known : {ir::FinishReason::kStopString, ir::FinishReason::kLength, ir::FinishReason::kToolCalls})
+      if (reason == to_string(known)) end.reason = known;
+    if (end.reason == ir::FinishReason::kStopString) end.stop_string = "x";
+    end.usage = usage_of(event);
+    encoder.add(choice, end, out);
+  }
+  if (event.contains("failure")) {
+    encoder.add(choice,
+                ir::Failure{fail(static_cast<ErrorCode>(event.at("failure").as_int64()),
+                                 boost::json::value_to<std::string>(event.at("message")))},
+                out);
+  }
+}
+
+/// Plays events written as JSON: "start", "keep_alive", {"text": piece...}, {"thinking": ...}, {"call": [id, name,
+/// piece...]}, {"end": reason, usage...}, {"failure": code number, "message"}; an object may name its "choice".
+inline std::string play(const boost::json::array& events, Encoder& encoder) {
+  std::string out;
+  std::map<std::uint32_t, std::uint32_t> next_block;
   for (const auto& event : events) {
     if (event.is_string()) {
       if (event.as_string() == "keep_alive") {
         encoder.keep_alive(out);
       } else {
-        encoder.add(ir::Start{}, out);
+        encoder.add(0, ir::Start{}, out);
       }
       continue;
     }
-    const auto& object = event.as_object();
-    if (object.contains("text")) block(ir::BlockKind::kText, object.at("text").as_array(), 0);
-    if (object.contains("thinking")) block(ir::BlockKind::kThinking, object.at("thinking").as_array(), 0);
-    if (object.contains("call")) block(ir::BlockKind::kToolCall, object.at("call").as_array(), 2);
-    if (object.contains("end")) {
-      ir::End end;
-      const auto reason = boost::json::value_to<std::string>(object.at("end"));
-      for (const auto known : {ir::FinishReason::kStopString, ir::FinishReason::kLength, ir::FinishReason::kToolCalls})
-        if (reason == to_string(known)) end.reason = known;
-      if (end.reason == ir::FinishReason::kStopString) end.stop_string = "x";
-      end.usage = usage_of(object);
-      encoder.add(end, out);
-    }
-    if (object.contains("failure")) {
-      encoder.add(ir::Failure{fail(static_cast<ErrorCode>(object.at("failure").as_int64()),
-                                   boost::json::value_to<std::string>(object.at("message")))},
-                  out);
-    }
+    const std::uint32_t choice = count_of(event.as_object(), "choice");
+    play_one(event.as_object(), choice, next_block[choice], encoder, out);
   }
   return out;
 }

@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
+#include <mutex>
 #include <numeric>
 
 #include "base/rng.h"
+#include "engine/embedded/embedded_engine.h"
+#include "engine/embedded/engine_harness.h"
 #include "engine/embedded/fake_backend.h"
 #include "engine/embedded/scheduler.h"
 #include "engine/events/codec.h"
@@ -164,6 +168,71 @@ TEST(KvEvents, NothingIsRecordedWhenNobodyListens) {
     ASSERT_TRUE(work.scheduler->take_kv_events().empty());
   }
   EXPECT_GT(work.scheduler->stats().cache_blocks, 0U);
+}
+
+/// Follows an engine; has no room for every other step.
+class Listener final : public kv::KvEventSink {
+ public:
+  bool on_kv_events(std::vector<kv::KvEvent> events) override {
+    const std::lock_guard lock(mutex_);
+    if (++steps_ % 2 == 0) return false;
+    for (const auto& event : events) EXPECT_TRUE(replica_.apply(event));
+    return true;
+  }
+  void on_kv_snapshot(std::vector<kv::KvEvent> events) override {
+    const std::lock_guard lock(mutex_);
+    ++snapshots_;
+    for (const auto& event : events) EXPECT_TRUE(replica_.apply(event));
+  }
+  std::size_t blocks() {
+    const std::lock_guard lock(mutex_);
+    return replica_.blocks();
+  }
+  int snapshots() {
+    const std::lock_guard lock(mutex_);
+    return snapshots_;
+  }
+
+ private:
+  std::mutex mutex_;
+  kv::KvReplica replica_;
+  int steps_ = 0;
+  int snapshots_ = 0;
+};
+
+std::string default_model() {
+  for (const auto& entry : std::filesystem::directory_iterator(KVERN_CACHE_DIR "/models")) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("SmolLM2-135M-Instruct") && name.ends_with(".gguf")) return entry.path().string();
+  }
+  return {};
+}
+
+TEST(KvEvents, TheEngineTellsThemBeforeTheStepsTokens) {
+  const auto listener = std::make_shared<Listener>();
+  EmbeddedOptions options;
+  options.model_path = default_model();
+  options.ctx = 512;
+  options.kv_cache_tokens = 1024;
+  options.kv_events = listener;
+  auto engine = EmbeddedEngine::load(options);
+  ASSERT_TRUE(engine.ok()) << engine.error().message;
+  const auto answers = std::make_shared<harness::Collector>();
+  for (std::uint64_t id = 1; id <= 6; ++id) {
+    GenerateRequest made;
+    made.id = RequestId{id};
+    made.prompt = counting(static_cast<TokenId>(1000 * id), 200);
+    made.max_tokens = 20;
+    made.ignore_eos = true;
+    ASSERT_TRUE((*engine)->submit(std::move(made), answers).ok());
+    ASSERT_TRUE(answers->wait(RequestId{id}).finished.has_value());
+    EXPECT_EQ(listener->blocks(), (*engine)->stats().cache_blocks);
+  }
+  EXPECT_GT(listener->blocks(), 30U);
+  EXPECT_GT(listener->snapshots(), 3);
+  EXPECT_TRUE((*engine)->verify_empty_after_clearing());
+  (*engine)->wait_idle();
+  EXPECT_EQ(listener->blocks(), 0U);
 }
 
 }  // namespace

@@ -370,6 +370,9 @@ void Scheduler::take_token(Generation& generation, std::uint32_t batch_index, st
     stopped = StopCause::kEos;
   } else {
     push(out, generation, Output{.tokens = {token}, .text = {}});
+#ifdef KVERN_CANARY_DOUBLED_TOKEN
+    if (generation.prefill_end > generation.prompt_tokens) push(out, generation, Output{.tokens = {token}, .text = {}});
+#endif
     if (generation.generated >= request.max_tokens) stopped = StopCause::kLength;
   }
   if (!stopped) {
@@ -387,6 +390,9 @@ void Scheduler::release(Generation& generation) {
   withdraw(generation);
   backend_.remove(generation.sequence, 0, -1);
   private_cells_ -= generation.computed - generation.blocks * options_.block_tokens;
+#ifdef KVERN_CANARY_PINNED_BLOCKS
+  if (generation.pending() > 1) generation.tail = kv::BlockTree::kNone;
+#endif
   if (generation.tail != kv::BlockTree::kNone) tree_.unpin(generation.tail);
   generation.tail = kv::BlockTree::kNone;
   generation.blocks = 0;

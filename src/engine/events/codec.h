@@ -15,7 +15,8 @@
 
 namespace kvern::engine::events {
 
-/// Whose bytes encode() writes. The recordings of each decode and encode to themselves.
+/// Whose bytes encode() writes. What an engine wrote in its style decodes and encodes to the same bytes, except for
+/// tuples that carry nils behind their last value.
 enum class WireStyle : std::uint8_t {
   kVllmMaps,     // vLLM since events are maps (0.32): unsigned hashes, defaults left out
   kVllmTuples,   // vLLM before: tuples, the tail behind lora_name cut after its last value

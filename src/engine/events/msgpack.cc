@@ -49,7 +49,7 @@ bool Reader::head(Head& found) const {
   if (tag < 0x80 || tag >= kNegativeFixint) {
     fixed(Type::kInteger, 0);
   } else if (tag < 0x90) {
-    found = Head{Type::kMap, 1, 0, 2U * (tag & 0x0fU)};
+    found = Head{Type::kMap, 1, 0, std::uint64_t{2} * (tag & 0x0fU)};
   } else if (tag < 0xa0) {
     found = Head{Type::kArray, 1, 0, tag & 0x0fU};
   } else if (tag < kNil) {

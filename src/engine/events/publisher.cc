@@ -249,6 +249,8 @@ class ZmqPublisher final : public Publisher {
     if (from_state) sequence = replay.state_end - (replay.state.size() - replay.state_told);
     const bool ends = !from_state && replay.next >= buffer_.end();
     if (ends) sequence = kEndOfReplay;
+    std::string_view topic;
+    if (!ends) topic = options_.topic;
     std::string_view payload;
     if (from_state) {
       payload = replay.state[replay.state_told];
@@ -256,7 +258,7 @@ class ZmqPublisher final : public Publisher {
       payload = buffer_.payload(replay.next);
     }
     const std::string number = sequence_frame(sequence);
-    const std::array<std::string_view, 5> frames{replay.peer, "", ends ? "" : options_.topic, number, payload};
+    const std::array<std::string_view, 5> frames{replay.peer, "", topic, number, payload};
     const auto sent = router_.send(frames);
     if (sent != ZmqSocket::Sent::kSent) return sent;
     replay.progress = steady_clock::now();

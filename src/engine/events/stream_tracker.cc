@@ -28,6 +28,8 @@ void StreamTracker::step(TimePoint now, TrackerInput input, Actions& out) {
     replay_ended(now, out);
   } else if (std::holds_alternative<Connected>(input)) {
     connected(now, out);
+  } else if (std::holds_alternative<Disconnected>(input)) {
+    disconnected();
   } else {
     tick(now, out);
   }
@@ -36,6 +38,10 @@ void StreamTracker::step(TimePoint now, TrackerInput input, Actions& out) {
 // --- Live ---------------------------------------------------------------------------------------------------------
 
 void StreamTracker::live(TimePoint now, Live message, Actions& out) {
+  if (link_is_old_) {
+    ++stats_.late;
+    return;
+  }
   const std::uint64_t print = print_of(message.payload);
   if (message.sequence < next_) return live_from_the_past(now, std::move(message), print, out);
   live_end_ = std::max(live_end_, message.sequence + 1);
@@ -56,7 +62,14 @@ void StreamTracker::live_from_the_past(TimePoint now, Live message, std::uint64_
     return;
   }
   if (options_.replay) {
-    // A restart, or a straggler: the publisher will tell.
+    // A restart, or a straggler: the publisher will tell, and replay what it is.
+    if (known == Known::kOther) {
+      restart(out);
+      live_end_ = message.sequence + 1;
+      hold(std::move(message));
+      return ask(now, out);
+    }
+    must_compare_ = true;
     if (mode_ == Mode::kLive) return ask(now, out);
     ask_again_ = true;
     return;
@@ -82,23 +95,43 @@ void StreamTracker::hold(Live message) {
 
 void StreamTracker::connected(TimePoint now, Actions& out) {
   probe_ = options_.probe_min;
+  ++links_;
+  link_is_old_ = false;
   if (!options_.replay) return;
   must_compare_ = must_compare_ || knows_last();
+  forget_held();  // they may be of another life than what is to come; the publisher has them
   attempts_ = 0;
   // An answer under way may be of the life before.
   ask(now, out);
 }
 
+void StreamTracker::disconnected() {
+  links_ -= links_ > 0 ? 1 : 0;
+  // With nothing to compare, an answer from now on cannot be told from one of the next life.
+  if (options_.replay && links_ == 0 && !knows_last()) doubt_live();
+}
+
 // --- Replay -------------------------------------------------------------------------------------------------------
 
 void StreamTracker::ask(TimePoint now, Actions& out) {
-  mode_ = Mode::kAsking;
   compares_ = knows_last();
+  explores_ = false;
+  question(now, compares_ ? next_ - 1 : next_, out);
+}
+
+void StreamTracker::explore(TimePoint now, Actions& out) {
+  compares_ = false;
+  explores_ = true;
+  question(now, 0, out);
+}
+
+void StreamTracker::question(TimePoint now, std::uint64_t from, Actions& out) {
+  mode_ = Mode::kAsking;
   first_came_ = progressed_ = ask_again_ = false;
   ask_end_ = live_end();
   deadline_ = now + options_.replay_timeout;
   ++stats_.asked;
-  out.emplace_back(AskReplay{compares_ ? next_ - 1 : next_, std::exchange(unended_, true)});
+  out.emplace_back(AskReplay{from, std::exchange(unended_, true)});
 }
 
 void StreamTracker::replayed(TimePoint now, Replayed message, Actions& out) {
@@ -118,6 +151,11 @@ void StreamTracker::replayed(TimePoint now, Replayed message, Actions& out) {
 }
 
 bool StreamTracker::compare_first(TimePoint now, const Replayed& message, std::uint64_t print, Actions& out) {
+  if (explores_) {
+    // It replays, but not the last it sent.
+    restart_by_replay(out);
+    explores_ = false;
+  }
   const bool last_is_asked = compares_;
   if (last_is_asked && message.sequence + 1 < next_) return false;  // not asked for
   first_came_ = replay_proven_ = true;
@@ -127,12 +165,13 @@ bool StreamTracker::compare_first(TimePoint now, const Replayed& message, std::u
     if (seen_.back().print == print) {
       must_compare_ = false;
     } else {
-      restart(out);
+      restart_by_replay(out);
       ask(now, out);
     }
     return false;
   }
   // The last one delivered has left the publisher's buffer, or never was in it.
+  doubt_live();
   tell_gap(message.sequence, out);
   must_compare_ = false;
   return true;
@@ -142,14 +181,15 @@ void StreamTracker::replay_ended(TimePoint now, Actions& out) {
   if (mode_ != Mode::kAsking) return;
   attempts_ = failures_ = 0;
   unended_ = false;
-  if (compares_ && !first_came_ && replay_proven_) {
-    // It has replayed before, and does not have what it sent last: it is another one.
-    restart(out);
+  if (compares_ && !first_came_) {
+    // It does not have what it sent last. So it is another one, if it replays at all.
+    if (!replay_proven_) return explore(now, out);
+    restart_by_replay(out);
     return ask(now, out);
   }
   if (ask_again_) return ask(now, out);
-  if (compares_ && !first_came_ && must_compare_) tell_gap(next_, out);
-  must_compare_ = false;
+  if (explores_ && must_compare_) tell_gap(next_, out);
+  must_compare_ = explores_ = false;
   deliver_held(out);
   while (next_ < live_end()) {
     // A hole. What was seen before asking and is not in the answer is lost; of what came later it may not have known.
@@ -201,12 +241,28 @@ void StreamTracker::go_live(TimePoint now) {
 void StreamTracker::restart(Actions& out) {
   ++stats_.restarts;
   out.emplace_back(Restarted{});
-  next_ = live_end_ = 0;
+  next_ = 0;
   seen_.clear();
-  held_.clear();  // of either life: the new one's are asked for
-  held_bytes_ = 0;
+  forget_held();  // of either life: the new one's are asked for
   must_compare_ = replay_proven_ = false;
   probe_ = options_.probe_min;
+}
+
+void StreamTracker::restart_by_replay(Actions& out) {
+  restart(out);
+  doubt_live();
+}
+
+void StreamTracker::doubt_live() {
+  forget_held();
+  // Where the replay socket is connected again and the other is not, what still comes there is of the life before.
+  link_is_old_ = links_ == 0;
+}
+
+void StreamTracker::forget_held() {
+  held_.clear();
+  held_bytes_ = 0;
+  live_end_ = ask_end_ = 0;
 }
 
 void StreamTracker::skip_to(std::uint64_t sequence, Actions& out) {

@@ -47,9 +47,11 @@ struct Replayed {
 struct ReplayEnded {};
 /// The transport to the publisher was made, again or for the first time. Before any message that comes over it.
 struct Connected {};
+/// It broke. Before any replay by another life of the publisher.
+struct Disconnected {};
 /// Time passed; nothing else happened.
 struct Tick {};
-using TrackerInput = std::variant<Live, Replayed, ReplayEnded, Connected, Tick>;
+using TrackerInput = std::variant<Live, Replayed, ReplayEnded, Connected, Disconnected, Tick>;
 
 // Actions, in order.
 struct Deliver {
@@ -74,7 +76,7 @@ using TrackerAction = std::variant<Deliver, Gap, Restarted, AskReplay>;
 struct TrackerStats {
   std::uint64_t delivered = 0;
   std::uint64_t duplicates = 0;    // dropped, were delivered before
-  std::uint64_t late = 0;          // dropped, a Gap was told for them
+  std::uint64_t late = 0;          // dropped, a Gap or Restarted was told for them
   std::uint64_t held_dropped = 0;  // no room while waiting for a replay; replayed or told later
   std::uint64_t gaps = 0;
   std::uint64_t restarts = 0;
@@ -118,12 +120,20 @@ class StreamTracker {
   bool compare_first(TimePoint now, const Replayed& message, std::uint64_t print, Actions& out);
   void replay_ended(TimePoint now, Actions& out);
   void connected(TimePoint now, Actions& out);
+  void disconnected();
   void tick(TimePoint now, Actions& out);
 
   void ask(TimePoint now, Actions& out);
+  /// Whether it replays anything at all.
+  void explore(TimePoint now, Actions& out);
+  void question(TimePoint now, std::uint64_t from, Actions& out);
   void give_up(TimePoint now, Actions& out);
   void go_live(TimePoint now);
   void restart(Actions& out);
+  void restart_by_replay(Actions& out);
+  /// What came live may be of another life than what is replayed now: it is asked for instead.
+  void doubt_live();
+  void forget_held();
   void hold(Live message);
   void deliver(std::uint64_t sequence, std::string payload, std::uint64_t print, Actions& out);
   void deliver_held(Actions& out);
@@ -147,9 +157,12 @@ class StreamTracker {
   // The replay under way.
   bool unended_ = false;        // its answer may still be coming, whatever mode_ says
   bool compares_ = false;       // its first message is the last one delivered
+  bool explores_ = false;       // anything it brings shows another publisher
   bool first_came_ = false;     // and has come, or another in its place
   bool progressed_ = false;     // something of it was delivered
   std::uint64_t ask_end_ = 0;   // live_end() when it was asked for
+  unsigned links_ = 0;          // connections there are
+  bool link_is_old_ = false;    // to a publisher that is gone: what it brings is dropped until the next one
   unsigned attempts_ = 0;       // in vain, for what is asked now
   unsigned failures_ = 0;       // in a row
   bool ask_again_ = false;      // something happened that this answer may not know

@@ -27,6 +27,7 @@ class Stream {
   }
   std::string end() { return step(ReplayEnded{}); }
   std::string connected() { return step(Connected{}); }
+  std::string disconnected() { return step(Disconnected{}); }
   std::string wait(Duration time) {
     now += time;
     return step(Tick{});
@@ -171,6 +172,18 @@ TEST(StreamTracker, ARestartIsSeenByTheContentOfTheLastMessage) {
   EXPECT_EQ(stream.replay(0, "c"), "0");
   EXPECT_EQ(stream.end(), "");
   EXPECT_EQ(stream.tracker.incarnation(), 3U);
+  // One that answers before its live messages are connected: until then those are of the one before.
+  EXPECT_EQ(stream.live(3, "c"), "ask 0");
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(stream.disconnected(), "");
+  EXPECT_EQ(stream.replay(0, "d"), "restart, ask 0!");
+  EXPECT_EQ(stream.replay(0, "d"), "0");
+  EXPECT_EQ(stream.live(1, "c"), "");
+  EXPECT_EQ(stream.end(), "");
+  EXPECT_EQ(stream.live(1, "c"), "");
+  EXPECT_EQ(stream.connected(), "ask 0");
+  EXPECT_EQ(stream.replay(0, "d"), "");
+  EXPECT_EQ(stream.live(1, "d"), "");
+  EXPECT_EQ(stream.end(), "1");
 }
 
 TEST(StreamTracker, ARestartIsSeenByALowNumber) {
@@ -180,9 +193,44 @@ TEST(StreamTracker, ARestartIsSeenByALowNumber) {
   stream.replay(1);
   stream.end();
   EXPECT_EQ(stream.live(0), "");  // doubled, the same
-  EXPECT_EQ(stream.live(0, "b"), "ask 1");
-  EXPECT_EQ(stream.end(), "restart, ask 0");
+  EXPECT_EQ(stream.live(0, "b"), "restart, ask 0");
   EXPECT_EQ(stream.replay(0, "b"), "0");
+}
+
+TEST(StreamTracker, ANumberNeverSeenMayBeAStragglerOrARestart) {
+  Stream stream(with_replay());
+  stream.start();
+  EXPECT_EQ(stream.replay(2), "gap 0-2, 2");
+  stream.end();
+  EXPECT_EQ(stream.live(1), "ask 2");
+  EXPECT_EQ(stream.replay(2), "");
+  EXPECT_EQ(stream.end(), "");
+  EXPECT_EQ(stream.live(0, "b"), "ask 2");
+  EXPECT_EQ(stream.end(), "restart, ask 0");
+}
+
+TEST(StreamTracker, APublisherThatHasNotReplayedYetIsAskedWhetherItDoes) {
+  Stream stream(with_replay());
+  stream.start();
+  stream.end();
+  EXPECT_EQ(stream.live(0), "0");
+  EXPECT_EQ(stream.connected(), "ask 0");
+  EXPECT_EQ(stream.end(), "ask 0");
+  EXPECT_EQ(stream.replay(0, "b"), "restart, 0");
+  EXPECT_EQ(stream.replay(1, "b"), "1");
+  EXPECT_EQ(stream.end(), "");
+  // It never does: continuity cannot be shown, once.
+  Stream forgetful(with_replay());
+  forgetful.start();
+  forgetful.end();
+  EXPECT_EQ(forgetful.live(0), "0");
+  EXPECT_EQ(forgetful.connected(), "ask 0");
+  EXPECT_EQ(forgetful.end(), "ask 0");
+  EXPECT_EQ(forgetful.end(), "gap 1-1");
+  EXPECT_EQ(forgetful.live(1), "1");
+  EXPECT_EQ(forgetful.wait(milliseconds(100)), "ask 1");
+  EXPECT_EQ(forgetful.end(), "ask 0");
+  EXPECT_EQ(forgetful.end(), "");
 }
 
 TEST(StreamTracker, AQuietStreamIsProbed) {
@@ -308,13 +356,14 @@ class World {
     for (int i = 0; i < 200; ++i) turn(false);
     connect();
     may_publish_ = false;
-    for (int i = 0; i < 4000; ++i) turn(false);
-    // The numbers are all there, and the last one delivered is the last one sent, by the publisher that lives.
-    ASSERT_EQ(tracker_.next(), lives_.back().size());
-    if (!lives_.back().empty()) {
-      ASSERT_TRUE(last_);
-      ASSERT_EQ(last_->second, lives_.back().back());
+    // A replay that was slow may be told as a Gap, but not for ever: what is sent now arrives.
+    for (int round = 0; round < 20; ++round) {
+      for (int i = 0; i < 1000; ++i) turn(false);
+      ASSERT_EQ(tracker_.next(), lives_.back().size());
+      if (last_ && !lives_.back().empty() && last_->second == lives_.back().back()) return;
+      publish();
     }
+    FAIL() << "the last messages do not arrive";
   }
 
   std::uint64_t delivered = 0;
@@ -345,6 +394,10 @@ class World {
   void deliver_live() {
     // A connection tells of itself before what comes over it.
     if (must_connect_) return connect();
+    feed_live();
+  }
+
+  void feed_live() {
     if (live_.empty()) return;
     Live next = std::move(live_.front());
     live_.erase(live_.begin());
@@ -354,8 +407,9 @@ class World {
   void restart() {
     ++restarts;
     lives_.emplace_back();
+    if (!must_connect_) feed(Disconnected{});
     // What the old one sent arrives or is lost, before the new connection is made.
-    while (!live_.empty() && rng_.below(3) != 0) deliver_live();
+    while (!must_connect_ && !live_.empty() && rng_.below(3) != 0) feed_live();
     live_.clear();
     answer_.reset();
     must_connect_ = true;
@@ -368,6 +422,7 @@ class World {
   }
 
   void connect() {
+    if (!must_connect_) feed(Disconnected{});
     must_connect_ = false;
     if (faults_ && rng_.below(2) == 0) live_.clear();  // the subscription came too late for these
     feed(Connected{});

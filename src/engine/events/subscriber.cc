@@ -1,5 +1,6 @@
 #include "engine/events/subscriber.h"
 
+#include <algorithm>
 #include <array>
 #include <condition_variable>
 #include <deque>
@@ -22,9 +23,11 @@ constexpr std::string_view kReplayName = "replay";
 constexpr std::size_t kFramesMax = 4;
 constexpr std::size_t kMonitorFrames = 2;
 constexpr int kMessagesPerTurn = 256;  // of one socket, before the others are looked at
-constexpr int kHeartbeatMs = 5000;     // a peer that is silent for twice that counts as gone
+constexpr int kHeartbeatMs = 10'000;
+constexpr int kHeartbeatTimeoutMs = 30'000;  // silent for so long, a peer counts as gone
 constexpr int kReconnectMs = 100;
 constexpr int kReconnectMaxMs = 5000;
+constexpr std::chrono::milliseconds kReconnectGrace{200};
 constexpr const char* kMonitorEndpoint = "inproc://connections";
 
 /// Updates on their way to the consumer. Bounded by asking has_room() first; one step may then add what was held.
@@ -114,7 +117,10 @@ class ZmqSubscriber final : public Subscriber {
     }
     prepare(sub_, options_.endpoint);
     sub_.set(ZMQ_SUBSCRIBE, options_.topic);
-    constexpr int kEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED;
+    constexpr int kFailures =
+        ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+    constexpr int kEvents =
+        ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED | kFailures;
     if (zmq_socket_monitor(sub_.handle(), kMonitorEndpoint, kEvents) != 0 || monitor_.connect(kMonitorEndpoint) != 0) {
       return fail(ErrorCode::kUnavailable, "connections of the events socket cannot be watched");
     }
@@ -150,7 +156,7 @@ class ZmqSubscriber final : public Subscriber {
     socket.set(ZMQ_RCVHWM, std::max(1, options_.unread_messages_max));
     socket.set(ZMQ_MAXMSGSIZE, static_cast<std::int64_t>(options_.message_bytes_max));
     socket.set(ZMQ_HEARTBEAT_IVL, kHeartbeatMs);
-    socket.set(ZMQ_HEARTBEAT_TIMEOUT, kHeartbeatMs);
+    socket.set(ZMQ_HEARTBEAT_TIMEOUT, kHeartbeatTimeoutMs);
     socket.set(ZMQ_RECONNECT_IVL, kReconnectMs);
     socket.set(ZMQ_RECONNECT_IVL_MAX, kReconnectMaxMs);
     if (endpoint.find('[') != std::string::npos) socket.set(ZMQ_IPV6, 1);
@@ -165,6 +171,7 @@ class ZmqSubscriber final : public Subscriber {
       wakeup_.drain();
       // Connections first: a message that comes over a new one must not be taken for the old publisher's.
       read_monitor();
+      reconnect();
       const bool more_live = read_live();
       const bool more_replay = read_replay();
       const bool idle = !more_live && !more_replay;
@@ -194,6 +201,7 @@ class ZmqSubscriber final : public Subscriber {
       if (replay_) items[count++].events = ZMQ_POLLIN;
       deadline = tracker_.deadline();
     }
+    deadline = std::min(deadline, reconnect_at_);
     wait_for_any(std::span(items).first(count), steady_clock::now(), deadline);
   }
 
@@ -204,13 +212,35 @@ class ZmqSubscriber final : public Subscriber {
       if (frames.empty() || frames[0].size() < 2) continue;
       std::uint16_t event = 0;
       frames[0].copy(reinterpret_cast<char*>(&event), sizeof event);
-      if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
-        ++counts_.connects;
-        step(Connected{});
-      } else {
-        ++counts_.disconnects;
-      }
+      connection_event(event);
     }
+  }
+
+  void connection_event(int event) {
+    switch (event) {
+      case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
+        ++counts_.connects;
+        reconnect_at_ = TimePoint::max();
+        step(Connected{});
+        break;
+      case ZMQ_EVENT_CONNECT_RETRIED: reconnect_at_ = TimePoint::max(); break;
+      case ZMQ_EVENT_DISCONNECTED:
+        if (!options_.bind) reconnect_at_ = steady_clock::now() + kReconnectGrace;
+        // What was no connection yet is none that was lost.
+        if (std::exchange(handshake_failed_, false)) break;
+        ++counts_.disconnects;
+        step(Disconnected{});
+        break;
+      default: handshake_failed_ = true;
+    }
+  }
+
+  /// ZeroMQ does not connect again to a peer that broke the protocol or a bound; we do.
+  void reconnect() {
+    if (steady_clock::now() < reconnect_at_) return;
+    reconnect_at_ = TimePoint::max();
+    zmq_disconnect(sub_.handle(), options_.endpoint.c_str());
+    sub_.connect(options_.endpoint);
   }
 
   /// True when there may be more.
@@ -317,6 +347,8 @@ class ZmqSubscriber final : public Subscriber {
   ZmqSocket sub_;
   ZmqSocket monitor_;
   std::unique_ptr<ZmqSocket> replay_;
+  bool handshake_failed_ = false;
+  TimePoint reconnect_at_ = TimePoint::max();
   StreamTracker tracker_;
   std::uint64_t incarnation_ = 1;
   SubscriberStats counts_;

@@ -50,6 +50,35 @@ Result<std::vector<std::string>> chunks(element value, std::size_t number) {
   return texts;
 }
 
+/// {"logprob": number, "top"?: [[token id, number], ...]}; false where it is something else.
+bool read_logprob(element value, TokenLogprob& out) {
+  double number = 0;
+  if (value["logprob"].get(number) != simdjson::SUCCESS) return false;
+  out.logprob = static_cast<float>(number);
+  element top;
+  if (value["top"].get(top) != simdjson::SUCCESS) return true;
+  simdjson::dom::array pairs;
+  if (top.get(pairs) != simdjson::SUCCESS) return false;
+  for (const element pair : pairs) {
+    std::uint64_t id = 0;
+    if (pair.at_pointer("/0").get(id) != simdjson::SUCCESS || id > std::numeric_limits<TokenId>::max()) return false;
+    if (pair.at_pointer("/1").get(number) != simdjson::SUCCESS) return false;
+    out.top.emplace_back(static_cast<TokenId>(id), static_cast<float>(number));
+  }
+  return true;
+}
+
+Result<std::vector<TokenLogprob>> logprobs(element value, std::size_t number) {
+  simdjson::dom::array array;
+  std::vector<TokenLogprob> out;
+  bool good = value.get(array) == simdjson::SUCCESS;
+  if (good) {
+    for (const element item : array) good = good && read_logprob(item, out.emplace_back());
+  }
+  if (good) return out;
+  return at_line(number, R"(logprobs is a list of {"logprob": number, "top"?: [[token id, number], ...]})");
+}
+
 Result<ScriptLine> parse_line(simdjson::dom::parser& parser, std::string_view text, std::size_t number) {
   simdjson::dom::object object;
   if (parser.parse(simdjson::padded_string(text)).get(object) != simdjson::SUCCESS) {
@@ -73,6 +102,10 @@ Result<ScriptLine> parse_line(simdjson::dom::parser& parser, std::string_view te
       auto texts = chunks(value, number);
       if (!texts) return texts.error();
       line.chunks = std::move(*texts);
+    } else if (key == "logprobs") {
+      auto entries = logprobs(value, number);
+      if (!entries) return entries.error();
+      line.logprobs = std::move(*entries);
     } else if (key == "ttft_ms" || key == "itl_ms") {
       auto time = milliseconds(value, number, key);
       if (!time) return time.error();
@@ -99,6 +132,7 @@ Result<ScriptLine> parse_line(simdjson::dom::parser& parser, std::string_view te
   if (line.text.has_value() + line.token_ids.has_value() + line.chunks.has_value() != 1) {
     return at_line(number, "one of text, token_ids or chunks gives the answer");
   }
+  if (line.chunks && !line.logprobs.empty()) return at_line(number, "chunks are no tokens: they have no logprobs");
   return line;
 }
 

@@ -1,10 +1,11 @@
 // The script of the scripted engine: one JSON object a line, answered in order.
 //
 //   {"match"?: text in the prompt, "text" | "token_ids" | "chunks": …, "finish": "stop|length|error|die",
-//    "ttft_ms": 0, "itl_ms": 0, "repeat"?: true}
+//    "ttft_ms": 0, "itl_ms": 0, "repeat"?: true, "logprobs"?: [{"logprob": -0.5, "top"?: [[token id, -0.5], …]}, …]}
 //
-// Blank lines and lines starting with '#' are skipped. An unknown key, a wrong type or a missing answer is an error
-// that names the line.
+// `logprobs` has an entry for each token, the last of which stands for all that follow; requests that ask for log
+// probabilities get them. Blank lines and lines starting with '#' are skipped. An unknown key, a wrong type or a
+// missing answer is an error that names the line.
 #pragma once
 
 #include <chrono>
@@ -16,6 +17,7 @@
 
 #include "base/result.h"
 #include "base/token.h"
+#include "engine/engine.h"
 
 namespace kvern::engine {
 
@@ -31,6 +33,7 @@ struct ScriptLine {
   std::chrono::milliseconds ttft{0};
   std::chrono::milliseconds itl{0};
   bool repeat = false;
+  std::vector<TokenLogprob> logprobs;  // empty: none are known
 };
 
 /// Parses a whole script; at most 100,000 lines.

@@ -18,9 +18,14 @@ TEST(ParseScript, TakesEveryKey) {
       "\n"
       R"({"token_ids":[1,2],"repeat":true})"
       "\n"
-      R"({"chunks":["a","b"],"finish":"die"})");
+      R"({"chunks":["a","b"],"finish":"die"})"
+      "\n"
+      R"({"text":"a","logprobs":[{"logprob":-0.5,"top":[[97,-0.5],[98,-1]]},{"logprob":-2}]})");
   ASSERT_TRUE(lines.ok());
-  ASSERT_EQ(lines->size(), 3U);
+  ASSERT_EQ(lines->size(), 4U);
+  ASSERT_EQ((*lines)[3].logprobs.size(), 2U);
+  EXPECT_EQ((*lines)[3].logprobs[0].top, (std::vector<std::pair<TokenId, float>>{{97, -0.5F}, {98, -1.0F}}));
+  EXPECT_EQ((*lines)[3].logprobs[1].logprob, -2.0F);
   EXPECT_EQ((*lines)[0].match, "weather");
   EXPECT_EQ((*lines)[0].ttft.count(), 5);
   EXPECT_EQ((*lines)[0].finish, ScriptFinish::kLength);
@@ -40,6 +45,14 @@ TEST(ParseScript, ErrorsNameTheLine) {
   EXPECT_EQ(fault(R"({})"), "script line 1: one of text, token_ids or chunks gives the answer");
   EXPECT_EQ(fault(R"({"text":"a","finish":"maybe"})"), "script line 1: finish is one of stop, length, error, die");
   EXPECT_EQ(fault(R"({"token_ids":[-1]})"), "script line 1: token_ids is a list of token ids");
+  for (const char* wrong : {"-0.5", "[-0.5]", R"([{"top":[]}])", R"([{"logprob":-1,"top":{}}])",
+                            R"([{"logprob":-1,"top":[[-5,-1]]}])", R"([{"logprob":-1,"top":[[5]]}])"}) {
+    EXPECT_EQ(fault(std::string(R"({"text":"a","logprobs":)") + wrong + "}"),
+              R"(script line 1: logprobs is a list of {"logprob": number, "top"?: [[token id, number], ...]})")
+        << wrong;
+  }
+  EXPECT_EQ(fault(R"({"chunks":["a"],"logprobs":[{"logprob":-1}]})"),
+            "script line 1: chunks are no tokens: they have no logprobs");
 }
 
 TEST(Script, PlainLinesFirstThenRepeats) {

@@ -95,7 +95,7 @@ class ScriptedEngine final : public Engine {
     generation.finish = line.finish;
     generation.itl = line.itl;
     if (line.chunks) {
-      for (const auto& chunk : *line.chunks) generation.outputs.push_back({{}, chunk});
+      for (const auto& chunk : *line.chunks) generation.outputs.push_back({{}, chunk, {}});
     } else {
       for (const TokenId token : line.token_ids ? *line.token_ids : options_.encode(*line.text)) {
         const auto& stops = request.stop_token_ids;
@@ -103,13 +103,22 @@ class ScriptedEngine final : public Engine {
           generation.stop_token = true;
           break;
         }
-        generation.outputs.push_back({{token}, {}});
+        generation.outputs.push_back({{token}, {}, {}});
+        if (request.logprobs && !line.logprobs.empty())
+          generation.outputs.back().logprobs.push_back(
+              logprob_of(line, generation.outputs.size() - 1, *request.logprobs));
       }
     }
     if (generation.outputs.size() > request.max_tokens) {
       generation.outputs.resize(request.max_tokens);
       generation.cut = true;
     }
+  }
+
+  static TokenLogprob logprob_of(const ScriptLine& line, std::size_t place, std::uint32_t alternatives) {
+    TokenLogprob logprob = line.logprobs[std::min(place, line.logprobs.size() - 1)];
+    if (logprob.top.size() > alternatives) logprob.top.resize(alternatives);
+    return logprob;
   }
 
   void run() {

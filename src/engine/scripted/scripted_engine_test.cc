@@ -95,6 +95,27 @@ TEST(ScriptedEngine, MaxTokensAndStopIdsCut) {
   EXPECT_EQ(std::get<Finished>(events.back().body).cause, StopCause::kStopToken);
 }
 
+TEST(ScriptedEngine, LogprobsComeWhenAskedFor) {
+  const auto engine = engine_of(
+      R"({"text":"abc","repeat":true,"logprobs":[{"logprob":-0.5,"top":[[97,-0.5],[98,-1]]},{"logprob":-2}]})");
+  const auto sink = std::make_shared<Collector>();
+  ASSERT_TRUE(engine->submit(request(1, "x"), sink).ok());
+  for (const auto& event : sink->wait_for_ends(1)) {
+    if (const auto* output = std::get_if<Output>(&event.body)) EXPECT_TRUE(output->logprobs.empty());
+  }
+  auto asked = request(2, "x");
+  asked.logprobs = 1;
+  ASSERT_TRUE(engine->submit(std::move(asked), sink).ok());
+  std::vector<TokenLogprob> got;
+  for (const auto& event : sink->wait_for_ends(2)) {
+    const auto* output = std::get_if<Output>(&event.body);
+    if (output != nullptr && event.id == RequestId{2}) got.push_back(output->logprobs.at(0));
+  }
+  ASSERT_EQ(got.size(), 3U);
+  EXPECT_EQ(got[0].top, (std::vector<std::pair<TokenId, float>>{{97, -0.5F}})) << "cut to what was asked for";
+  EXPECT_EQ(got[2].logprob, -2.0F) << "the last entry stands for the rest";
+}
+
 TEST(ScriptedEngine, ExhaustedScriptFails) {
   const auto engine = engine_of("");
   const auto sink = std::make_shared<Collector>();

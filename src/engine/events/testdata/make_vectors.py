@@ -140,13 +140,17 @@ def main():
     def tuples(name, event, said, style="vllm_tuples"):
         line(name, encode([TS, [event], 0]), [said], style, 0)
 
-    tuples("vllm tuple", VllmTuple(WIDE, 3, TOKENS, 16, None, "GPU", None), say_stored(WIDE, 3, TOKENS, 16, medium="GPU"))
+    # Their encoder writes nil for what is not set, however much follows; ours stops after the last that is.
+    tuples("vllm tuple", VllmTuple(WIDE, 3, TOKENS, 16, None, "GPU", None), say_stored(WIDE, 3, TOKENS, 16, medium="GPU"),
+           None)
+    tuples("vllm tuple of fewer fields", ["BlockStored", WIDE, 3, TOKENS, 16, None, "GPU", None],
+           say_stored(WIDE, 3, TOKENS, 16, medium="GPU"))
     tuples("vllm tuple: all", VllmTuple([1, 2, 3], None, [9] * 6, 2, 5, "GPU", "l", SALTED, 1, "mamba", 64, "LOCAL"),
            say_stored([1, 2, 3], None, [9] * 6, 2, 5, "GPU", "l", SALTED, 1, "mamba", 64, "LOCAL"))
     tuples("vllm tuple: group", VllmTuple([1], None, [9], 1, None, "GPU", None, None, 2),
-           say_stored([1], None, [9], 1, medium="GPU", group=2))
+           say_stored([1], None, [9], 1, medium="GPU", group=2), None)
     tuples("vllm tuple: removed", VllmRemovedTuple([1], "GPU", 2), say_removed([1], medium="GPU", group=2))
-    tuples("vllm tuple: removed, no medium", VllmRemovedTuple([1], None), say_removed([1]))
+    tuples("vllm tuple: removed, no medium", VllmRemovedTuple([1], None), say_removed([1]), None)
     tuples("vllm tuple: cleared", ClearedTuple(), "cleared -")
     short = ["BlockStored", [11, 12], None, [1, 2, 3, 4], 2]
     tuples("short tuple: ends with the block size", short, say_stored([11, 12], None, [1, 2, 3, 4], 2), None)
