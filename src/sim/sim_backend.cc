@@ -1,6 +1,7 @@
 #include "sim/sim_backend.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -14,10 +15,10 @@ using engine::SequenceId;
 class SimBackend::Sampler final : public engine::TokenSampler {
  public:
   explicit Sampler(const SimBackend& backend) : backend_(backend) {}
-  TokenId sample(std::uint32_t index, bool may_stop) override {
+  engine::Drawn sample(std::uint32_t index, bool may_stop) override {
     const auto& result = backend_.results_.at(index);
     KV_CHECK(result.has_value());
-    return next_token(*result, may_stop);
+    return {next_token(*result, may_stop), std::nullopt};
   }
 
  private:
@@ -58,14 +59,41 @@ DecodeStatus SimBackend::decode(std::span<const BatchToken> batch) {
 
 void SimBackend::place(const BatchToken& token) {
   Sequence& its = sequence(token.sequence);
-  KV_CHECK(token.position == static_cast<std::int32_t>(its.cells.size()));
+  const ModelState before = its.cells.empty() ? kNothingRead : cells_[its.cells.back()].after;
+  append(its, token.position, before, read(before, token.token));
+}
+
+void SimBackend::append(Sequence& its, std::int32_t position, ModelState before, ModelState after) {
+  KV_CHECK(position == static_cast<std::int32_t>(its.cells.size()));
   KV_CHECK(!free_.empty());
   const kv::CellId cell = free_.back();
   free_.pop_back();
-  const ModelState before = its.cells.empty() ? kNothingRead : cells_[its.cells.back()].after;
-  cells_[cell] = Cell{
-      .position = token.position, .sequences = 1, .held = false, .before = before, .after = read(before, token.token)};
+  cells_[cell] = Cell{.position = position, .sequences = 1, .held = false, .before = before, .after = after};
   its.cells.push_back(cell);
+}
+
+bool SimBackend::save(SequenceId id, std::int32_t from, std::size_t bytes_max, std::vector<std::byte>& state) {
+  const auto& its = sequence(id).cells;
+  std::vector<Saved> saved;
+  for (auto position = static_cast<std::size_t>(from); position < its.size(); ++position) {
+    const Cell& cell = cells_[its[position]];
+    saved.push_back({cell.position, cell.before, cell.after});
+  }
+  const auto bytes = std::as_bytes(std::span(saved));
+  if (bytes.size() > bytes_max) return false;
+  state.insert(state.end(), bytes.begin(), bytes.end());
+  return true;
+}
+
+bool SimBackend::restore(SequenceId id, std::span<const std::byte> state) {
+  std::vector<Saved> saved(state.size() / sizeof(Saved));
+  std::memcpy(saved.data(), state.data(), state.size());
+  Sequence& its = sequence(id);
+  for (const auto& [position, before, after] : saved) {
+    append(its, position, before, after);
+    if (!follows(its, static_cast<std::size_t>(position))) its.broken = true;
+  }
+  return true;
 }
 
 bool SimBackend::remove(SequenceId id, std::int32_t from, std::int32_t to) {

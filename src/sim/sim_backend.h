@@ -37,6 +37,9 @@ class SimBackend final : public engine::Backend {
   void hold(std::span<const kv::CellId> cells) override;
   void unhold(std::span<const kv::CellId> cells) override;
   void attach(engine::SequenceId sequence, std::span<const kv::CellId> cells) override;
+  bool save(engine::SequenceId sequence, std::int32_t from, std::size_t bytes_max,
+            std::vector<std::byte>& state) override;
+  bool restore(engine::SequenceId sequence, std::span<const std::byte> state) override;
   std::optional<std::uint32_t> cells_used() const override {
     return static_cast<std::uint32_t>(cells_.size() - free_.size());
   }
@@ -54,10 +57,17 @@ class SimBackend final : public engine::Backend {
     std::vector<kv::CellId> cells;  // by position
     bool broken = false;            // its cells did not follow one another
   };
+  struct Saved {
+    std::int32_t position;
+    ModelState before;
+    ModelState after;
+  };
   class Sampler;
 
   Sequence& sequence(engine::SequenceId id);
   void place(const engine::BatchToken& token);
+  /// A free cell at the sequence's end.
+  void append(Sequence& sequence, std::int32_t position, ModelState before, ModelState after);
   void free_if_unused(kv::CellId cell);
   /// Whether the cell at `position` continues the one before it.
   bool follows(const Sequence& sequence, std::size_t position) const;

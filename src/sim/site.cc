@@ -24,6 +24,7 @@ engine::SchedulerOptions draw_engine(Rng& rng) {
   options.batch_tokens = draw(rng, 16, 200);
   options.mixed_batch_tokens = draw(rng, 1, options.batch_tokens);
   options.waiting_max = draw(rng, 2, 16);
+  options.parked_bytes_max = chance(rng, 0.5) ? draw(rng, 0, 8192) : 0;
   return options;
 }
 

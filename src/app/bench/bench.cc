@@ -17,23 +17,48 @@ namespace {
 using boost::json::object;
 
 #ifdef KVERN_HAS_EMBEDDED
+object shown(const engine::EngineSpeeds& speeds) {
+  return {{"prefill_tokens_per_s", speeds.prefill},
+          {"decode_tokens_per_s", speeds.decode},
+          {"streams_tokens_per_s", speeds.decode_streams},
+          {"streams_ms", speeds.streams_ms}};
+}
+
 Result<object> bench_engine(const std::string& model) {
   engine::EngineBenchOptions options;
   options.engine.model_path = model.empty() ? default_model_path() : model;
+  // A pool that two cores fill in half a minute.
+  options.engine.ctx = 2048;
+  options.engine.kv_cache_tokens = 8192;
   const auto figures = engine::run_engine_bench(options);
   if (!figures) return figures.error();
-  return object{{"start_ms", figures->start_ms},
+  const object sizes{{"cells", figures->cells},
+                     {"context_tokens", options.engine.ctx},
+                     {"prefill_tokens", options.prefill_tokens},
+                     {"decode_tokens", options.decode_tokens},
+                     {"streams", options.streams},
+                     {"stream_tokens", options.stream_tokens},
+                     {"parked_prefix_tokens", options.parked_prefix_tokens},
+                     {"parked_share", figures->parked_share},
+                     {"mixed_streams", options.mixed_streams},
+                     {"mixed_prompts", options.mixed_prompts},
+                     {"mixed_prompt_tokens", options.mixed_prompt_tokens}};
+  return object{{"sizes", sizes},
+                {"start_ms", figures->start_ms},
                 {"first_token_ms", figures->first_token_ms},
-                {"prefill_tokens_per_s", figures->prefill_tokens_per_s},
-                {"decode_tokens_per_s", figures->decode_tokens_per_s},
-                {"decode_tokens_per_s_8", figures->decode_tokens_per_s_8},
+                {"empty", shown(figures->empty)},
+                {"parked", shown(figures->parked)},
+                {"mixed", object{{"stall_p50_ms", figures->stall_p50_ms},
+                                 {"stall_p99_ms", figures->stall_p99_ms},
+                                 {"stall_max_ms", figures->stall_max_ms},
+                                 {"budget_tokens", figures->budget_tokens},
+                                 {"budget_step_ms", figures->budget_step_ms}}},
                 {"turn1_computed_tokens", figures->turn1_computed_tokens},
                 {"turn2_computed_tokens", figures->turn2_computed_tokens},
                 {"turn1_ms", figures->turn1_ms},
                 {"turn2_ms", figures->turn2_ms},
                 {"turn2_cost_ratio", figures->turn2_cost_ratio},
-                {"cell_bytes", figures->cell_bytes},
-                {"cells", figures->cells}};
+                {"cell_bytes", figures->cell_bytes}};
 }
 #else
 Result<object> bench_engine(const std::string&) {

@@ -2,8 +2,10 @@
 // implementation (llama_backend.h); tests bring a deterministic one. All calls come from the thread that steps.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -29,13 +31,19 @@ enum class DecodeStatus : std::uint8_t {
   kAborted,  // told to stop
 };
 
+/// A token, and how likely it was if the request asked.
+struct Drawn {
+  TokenId token = 0;
+  std::optional<TokenLogprob> logprob;
+};
+
 /// Draws the tokens of one request: its penalties, its random numbers.
 class TokenSampler {
  public:
   virtual ~TokenSampler() = default;
   /// The next token, from the logits after batch token `index` of the last decode. Without `may_stop`, tokens that end
   /// the generation are never drawn. The token counts as generated.
-  virtual TokenId sample(std::uint32_t index, bool may_stop) = 0;
+  virtual Drawn sample(std::uint32_t index, bool may_stop) = 0;
 };
 
 class Backend {
@@ -59,6 +67,12 @@ class Backend {
   virtual void unhold(std::span<const kv::CellId> cells) = 0;
   /// Puts the sequence into held cells, at the positions they have.
   virtual void attach(SequenceId sequence, std::span<const kv::CellId> cells) = 0;
+  /// Appends a copy of what the sequence has at positions [from, its end) to `state`, at most `bytes_max` of it. False:
+  /// too much, or this memory cannot (where it cannot forget parts, only from 0); nothing is appended then.
+  virtual bool save(SequenceId sequence, std::int32_t from, std::size_t bytes_max, std::vector<std::byte>& state) = 0;
+  /// Gives a sequence that ends where the saved positions begin what was saved; there are free cells for it. False: it
+  /// could not, and the sequence is as before.
+  virtual bool restore(SequenceId sequence, std::span<const std::byte> state) = 0;
   /// Cells with content; nullopt when this memory does not count them.
   virtual std::optional<std::uint32_t> cells_used() const = 0;
 };

@@ -11,7 +11,6 @@
 #include <mutex>
 #include <thread>
 #include <unordered_map>
-#include <unordered_set>
 #include <variant>
 
 #include "base/check.h"
@@ -26,9 +25,13 @@ using std::chrono::steady_clock;
 // A step of the slowest sensible model (10 tokens a second, a full batch) is shorter than this.
 constexpr std::chrono::seconds kStalledAfter{90};
 
+/// Tells two requests apart that had the same id one after the other.
+using Serial = std::uint64_t;
+
 struct Submit {
   GenerateRequest request;
   std::shared_ptr<EventSink> sink;
+  Serial serial = 0;
 };
 struct Cancel {
   RequestId id;
@@ -47,6 +50,7 @@ class Running final : public EmbeddedEngine {
         warnings_(backend->warnings()),
         waiting_max_(std::max(1U, options.waiting_max)),
         sequences_(backend->sequences()),
+        mixed_batch_tokens_(options.mixed_batch_tokens),
         reuses_blocks_(options.prefix_cache && backend->can_hold()),
         kv_events_(options.kv_events),
         backend_(std::move(backend)),
@@ -58,7 +62,8 @@ class Running final : public EmbeddedEngine {
                                     .waiting_max = waiting_max_ + backend_->sequences(),
                                     .block_tokens = kv::kBlockTokens,
                                     .reuse_blocks = reuses_blocks_,
-                                    .record_kv_events = kv_events_ != nullptr},
+                                    .record_kv_events = kv_events_ != nullptr,
+                                    .parked_bytes_max = options.parked_bytes},
                    *backend_),
         stats_(scheduler_.stats()),
         progress_(steady_clock::now()),
@@ -79,6 +84,7 @@ class Running final : public EmbeddedEngine {
   bool reuses_blocks() const override { return reuses_blocks_; }
   std::uint32_t trained_context_tokens() const override { return backend_->trained_tokens(); }
   std::uint64_t cell_bytes() const override { return backend_->cell_bytes(); }
+  std::uint32_t mixed_batch_tokens() const override { return mixed_batch_tokens_; }
 
   Result<void> submit(GenerateRequest request, std::shared_ptr<EventSink> sink) override {
     KV_CHECK(sink != nullptr);
@@ -90,9 +96,11 @@ class Running final : public EmbeddedEngine {
       if (stats_.waiting + submits_queued_ >= waiting_max_ + (sequences_ - stats_.running)) {
         return fail(ErrorCode::kOverloaded, "too many requests are waiting for the engine");
       }
-      if (!active_.insert(request.id).second) return fail(ErrorCode::kInternal, "a request with this id is running");
+      if (!active_.try_emplace(request.id, serials_ + 1).second) {
+        return fail(ErrorCode::kInternal, "a request with this id is running");
+      }
       ++submits_queued_;
-      commands_.emplace_back(Submit{std::move(request), std::move(sink)});
+      commands_.emplace_back(Submit{std::move(request), std::move(sink), ++serials_});
     }
     wake_.notify_all();
     return {};
@@ -151,6 +159,9 @@ class Running final : public EmbeddedEngine {
       return token < 0 || static_cast<std::uint32_t>(token) >= model_.vocab_size;
     };
     if (std::ranges::any_of(request.prompt, outside)) return invalid("prompt", "a token id is outside the vocabulary");
+    if (std::ranges::any_of(request.sampling.logit_bias, [&](const auto& each) { return outside(each.first); })) {
+      return invalid("logit_bias", "a token id is outside the vocabulary");
+    }
     return {};
   }
 
@@ -196,6 +207,7 @@ class Running final : public EmbeddedEngine {
   void take(Command command, std::vector<Outgoing>& out) {
     if (const auto* cancelled = std::get_if<Cancel>(&command)) {
       scheduler_.cancel(cancelled->id);
+      taken_.erase(cancelled->id);
       return;
     }
     if (auto* clear = std::get_if<Clear>(&command)) {
@@ -207,6 +219,7 @@ class Running final : public EmbeddedEngine {
     auto& submitted = std::get<Submit>(command);
     const RequestId id = submitted.request.id;
     auto sink = submitted.sink;
+    taken_[id] = submitted.serial;
     if (auto queued = scheduler_.submit(std::move(submitted.request), sink); !queued) {
       out.push_back(Outgoing{std::move(sink), EngineEvent{id, Failed{queued.error()}}});
     }
@@ -229,7 +242,7 @@ class Running final : public EmbeddedEngine {
       for (Outgoing& each : out) {
         const bool last =
             std::holds_alternative<Finished>(each.event.body) || std::holds_alternative<Failed>(each.event.body);
-        if (last) active_.erase(each.event.id);
+        if (last) ended(each.event.id);
         const auto [place, fresh] = places.try_emplace(each.sink.get(), batches.size());
         if (fresh) batches.emplace_back(std::move(each.sink), std::vector<EngineEvent>{});
         batches[place->second].second.push_back(std::move(each.event));
@@ -238,6 +251,16 @@ class Running final : public EmbeddedEngine {
     }
     out.clear();
     for (auto& [sink, events] : batches) sink->on_events(std::move(events));
+  }
+
+  /// Forgets an id, unless it is another request's by now: cancelled and submitted again during the last step of this
+  /// one. `mutex_` is held.
+  void ended(RequestId id) {
+    const auto taken = taken_.find(id);
+    if (taken == taken_.end()) return;
+    const auto found = active_.find(id);
+    if (found != active_.end() && found->second == taken->second) active_.erase(found);
+    taken_.erase(taken);
   }
 
   void shut_down(std::vector<Outgoing>& out) {
@@ -262,23 +285,26 @@ class Running final : public EmbeddedEngine {
   const std::vector<std::string> warnings_;
   const std::uint32_t waiting_max_;
   const std::uint32_t sequences_;  // requests that run at once
+  const std::uint32_t mixed_batch_tokens_;
   const bool reuses_blocks_;
   const std::shared_ptr<kv::KvEventSink> kv_events_;
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable became_idle_;
-  std::deque<Command> commands_;          // guarded by mutex_, bounded by waiting_max_ and active_
-  std::unordered_set<RequestId> active_;  // submitted, neither ended nor cancelled; guarded by mutex_
-  std::uint32_t submits_queued_ = 0;      // guarded by mutex_
-  bool stopping_ = false;                 // guarded by mutex_
-  bool idle_ = false;                     // guarded by mutex_
+  std::deque<Command> commands_;                  // guarded by mutex_, bounded by waiting_max_ and active_
+  std::unordered_map<RequestId, Serial> active_;  // submitted, neither ended nor cancelled; guarded by mutex_
+  Serial serials_ = 0;                            // guarded by mutex_
+  std::uint32_t submits_queued_ = 0;              // guarded by mutex_
+  bool stopping_ = false;                         // guarded by mutex_
+  bool idle_ = false;                             // guarded by mutex_
 
   std::unique_ptr<LlamaBackend> backend_;
-  Scheduler scheduler_;                // the thread's
-  EngineStats stats_;                  // guarded by mutex_
-  steady_clock::time_point progress_;  // guarded by mutex_
-  std::thread thread_;                 // last: it starts when all else is there
+  Scheduler scheduler_;                          // the thread's
+  std::unordered_map<RequestId, Serial> taken_;  // what the scheduler has, by id; the thread's
+  EngineStats stats_;                            // guarded by mutex_
+  steady_clock::time_point progress_;            // guarded by mutex_
+  std::thread thread_;                           // last: it starts when all else is there
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 // reuse and say so in `warnings()`. Start-up costs the load of the model (the file is mapped); a step costs one batch.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -33,6 +34,7 @@ struct EmbeddedOptions {
   /// Told what is cached and what no longer is, on the engine's thread once a step, before the step's tokens leave.
   /// May be empty.
   std::shared_ptr<kv::KvEventSink> kv_events;
+  std::size_t parked_bytes = std::size_t{256} << 20U;  // host memory for the state of preempted requests; 0: none
   /// Gets llama.cpp's errors, a line each, on whatever thread they happen. May be empty.
   std::function<void(const std::string&)> on_log;
 };
@@ -52,6 +54,8 @@ class EmbeddedEngine : public Engine {
   virtual std::uint32_t trained_context_tokens() const = 0;
   /// Bytes of one cell of the pool (keys and values of all layers).
   virtual std::uint64_t cell_bytes() const = 0;
+  /// Tokens of a step while somebody decodes: prompts share what decodes leave of it.
+  virtual std::uint32_t mixed_batch_tokens() const = 0;
   /// Blocks until the engine has nothing to run or wait for. For tests and benchmarks.
   virtual void wait_idle() = 0;
   /// Drops every cached block and says whether llama.cpp then counts no cell in use. Only when idle; for tests.

@@ -343,6 +343,88 @@ TEST_F(EmbeddedEngineTest, SamplesAsAsked) {
   EXPECT_NE(varied, ask(repeating).tokens);
 }
 
+TEST_F(EmbeddedEngineTest, TellsHowLikelyTokensWere) {
+  open({.ctx = 512});
+  auto made = request(words_->tokens(turn("What is the capital of France?")), 12);
+  made.logprobs = 4;
+  const Answer answer = ask(made);
+  ASSERT_EQ(answer.logprobs.size(), answer.tokens.size());
+  for (std::size_t i = 0; i < answer.tokens.size(); ++i) {
+    const TokenLogprob& each = answer.logprobs[i];
+    ASSERT_EQ(each.top.size(), 4U);
+    EXPECT_EQ(each.top[0].first, answer.tokens[i]) << "greedy draws the likeliest";
+    EXPECT_EQ(each.top[0].second, each.logprob);
+    double mass = 0;
+    for (const auto& [token, logprob] : each.top) mass += std::exp(logprob);
+    EXPECT_LE(mass, 1.0001);
+    EXPECT_GT(mass, 0.2);
+  }
+}
+
+TEST_F(EmbeddedEngineTest, BiasMovesTheAnswer) {
+  open({.ctx = 512});
+  auto made = request(words_->tokens(turn("What is the capital of France?")), 6);
+  const TokenId usual = ask(made).tokens.at(0);
+  made.id = RequestId{next_id_++};
+  made.sampling.logit_bias = {{usual, -100.0F}};
+  const Tokens without = ask(made).tokens;
+  EXPECT_EQ(std::ranges::count(without, usual), 0);
+  made.id = RequestId{next_id_++};
+  made.sampling.logit_bias = {{5000, 100.0F}};
+  EXPECT_EQ(ask(made).tokens, Tokens(6, 5000));
+  made.id = RequestId{next_id_++};
+  made.sampling.logit_bias = {{49152, 1.0F}};
+  EXPECT_EQ(engine_->submit(made, sink_).error().code, ErrorCode::kInvalidRequest);
+}
+
+TEST_F(EmbeddedEngineTest, AnInterruptedAnswerGoesOnAsIfNothingHadBeen) {
+  for (const std::size_t parked_bytes : {std::size_t{1} << 26U, std::size_t{0}}) {
+    open({.ctx = 512, .kv_cache_tokens = 1024, .running_max = 1, .parked_bytes = parked_bytes});
+    auto low = request(words_->tokens(turn("Tell me about rivers.")), 40);
+    low.ignore_eos = true;
+    const Tokens want = ask(low).tokens;
+    ASSERT_TRUE(engine_->verify_empty_after_clearing());
+    low.id = RequestId{next_id_++};
+    const RequestId id = submit(low);
+    sink_->wait_tokens(id, 10);
+    auto urgent = request(numbers(30, 3), 4);
+    urgent.priority = 1;
+    ask(urgent);
+    EXPECT_EQ(sink_->peek(id).ends, 0);
+    const Answer answer = sink_->wait(id);
+    EXPECT_EQ(engine_->stats().preemptions, 1U);
+    // What was parked comes back bit by bit; what is computed again comes in another shape, so its last bits may
+    // differ.
+    if (parked_bytes > 0) {
+      EXPECT_EQ(answer.tokens, want);
+    }
+    EXPECT_EQ(answer.tokens.size(), 40U);
+    EXPECT_TRUE(engine_->verify_empty_after_clearing());
+  }
+}
+
+TEST_F(EmbeddedEngineTest, AnIdMayBeUsedAgainAtOnce) {
+  open({.ctx = 512, .running_max = 2});
+  for (int round = 0; round < 4; ++round) {
+    auto made = request(numbers(16, 1 + round), 6);
+    made.ignore_eos = true;
+    const RequestId id = submit(made);
+    // The next step makes its last token. Cancelled and submitted again meanwhile, the id is the new one's.
+    sink_->wait_tokens(id, 5);
+    engine_->cancel(id);
+    auto again = made;
+    again.max_tokens = 400;
+    auto other = std::make_shared<Collector>();
+    ASSERT_TRUE(engine_->submit(again, other).ok());
+    other->wait_tokens(id, 2);
+    EXPECT_FALSE(engine_->submit(again, other).ok()) << "it is running";
+    engine_->cancel(id);
+    engine_->wait_idle();
+    EXPECT_LT(other->peek(id).tokens.size(), 400U) << "the cancel was for the new one";
+    EXPECT_EQ(other->peek(id).ends, 0);
+  }
+}
+
 TEST_F(EmbeddedEngineTest, RefusesAndReportsInWordsForTheirReaders) {
   open({.ctx = 512, .kv_cache_tokens = 1024, .running_max = 1, .waiting_max = 2});
   EXPECT_EQ(engine_->submit(request(numbers(500, 1), 13), sink_).error().code, ErrorCode::kContextLength);

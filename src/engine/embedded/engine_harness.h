@@ -21,6 +21,7 @@ namespace kvern::engine::harness {
 struct Answer {
   std::optional<Accepted> accepted;
   Tokens tokens;
+  std::vector<TokenLogprob> logprobs;
   std::optional<Finished> finished;
   std::optional<Failed> failed;
   int ends = 0;
@@ -42,6 +43,7 @@ class Collector final : public EventSink {
       } else if (auto* output = std::get_if<Output>(&event.body)) {
         if (!answer.accepted) answer.out_of_order = true;
         answer.tokens.insert(answer.tokens.end(), output->tokens.begin(), output->tokens.end());
+        answer.logprobs.insert(answer.logprobs.end(), output->logprobs.begin(), output->logprobs.end());
       } else if (auto* finished = std::get_if<Finished>(&event.body)) {
         answer.finished = *finished;
         ++answer.ends;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
@@ -37,10 +38,13 @@ class FakeBackend final : public Backend {
   std::map<std::size_t, TokenId> answers_at;               // by length of what is attended: the token instead
   bool forgets_parts = true;  // false: remove() of a part is refused, as in recurrent models
   bool counts_cells = true;
+  bool restore_fails = false;
 
   // What happened.
   std::vector<std::vector<BatchToken>> batches;
   std::uint64_t tokens_computed = 0;
+  std::uint64_t saves = 0;
+  std::uint64_t restores = 0;
 
   DecodeStatus decode(std::span<const BatchToken> batch) override {
     KV_CHECK(!batch.empty());
@@ -62,8 +66,8 @@ class FakeBackend final : public Backend {
     return failing ? DecodeStatus::kFailed : DecodeStatus::kOk;
   }
 
-  std::unique_ptr<TokenSampler> make_sampler(const GenerateRequest&, std::span<const TokenId>) override {
-    return std::make_unique<Sampler>(*this);
+  std::unique_ptr<TokenSampler> make_sampler(const GenerateRequest& request, std::span<const TokenId>) override {
+    return std::make_unique<FixedSampler>(*this, request.logprobs.has_value());
   }
   bool ends_generation(TokenId token) const override { return token == kEnd; }
 
@@ -105,6 +109,33 @@ class FakeBackend final : public Backend {
       KV_CHECK(sequences_[sequence].emplace(cells_[cell]->position, cell).second);
     }
   }
+  bool save(SequenceId sequence, std::int32_t from, std::size_t bytes_max, std::vector<std::byte>& state) override {
+    if (!forgets_parts && from > 0) return false;
+    const auto& positions = sequences_.at(sequence);
+    std::vector<Saved> saved;
+    for (auto each = positions.lower_bound(from); each != positions.end(); ++each) {
+      saved.push_back({cells_[each->second]->token, each->first});
+    }
+    const auto bytes = std::as_bytes(std::span(saved));
+    if (bytes.size() > bytes_max) return false;
+    state.insert(state.end(), bytes.begin(), bytes.end());
+    ++saves;
+    return true;
+  }
+  bool restore(SequenceId sequence, std::span<const std::byte> state) override {
+    if (restore_fails) return false;
+    std::vector<Saved> saved(state.size() / sizeof(Saved));
+    std::memcpy(saved.data(), state.data(), state.size());
+    auto& positions = sequences_[sequence];
+    for (const auto& [token, position] : saved) {
+      KV_CHECK(position == (positions.empty() ? 0 : positions.rbegin()->first + 1));
+      const kv::CellId cell = free_cell();
+      cells_[cell] = Cell{token, position, {sequence}, false};
+      positions[position] = cell;
+    }
+    ++restores;
+    return true;
+  }
   std::optional<std::uint32_t> cells_used() const override {
     if (!counts_cells) return std::nullopt;
     return static_cast<std::uint32_t>(std::ranges::count_if(cells_, [](const auto& cell) { return cell.has_value(); }));
@@ -117,17 +148,24 @@ class FakeBackend final : public Backend {
     std::set<SequenceId> sequences;
     bool held = false;
   };
-  class Sampler final : public TokenSampler {
+  struct Saved {
+    TokenId token;
+    std::int32_t position;
+  };
+  class FixedSampler final : public TokenSampler {
    public:
-    explicit Sampler(FakeBackend& backend) : backend_(backend) {}
-    TokenId sample(std::uint32_t index, bool may_stop) override {
+    FixedSampler(FakeBackend& backend, bool logprobs) : backend_(backend), logprobs_(logprobs) {}
+    Drawn sample(std::uint32_t index, bool may_stop) override {
       KV_CHECK(backend_.results_.at(index).has_value());
-      const TokenId token = *backend_.results_[index];
-      return token == kEnd && !may_stop ? kEnd + 1 : token;
+      Drawn drawn{.token = *backend_.results_[index], .logprob = {}};
+      if (drawn.token == kEnd && !may_stop) ++drawn.token;
+      if (logprobs_) drawn.logprob = TokenLogprob{.logprob = -static_cast<float>(drawn.token), .top = {}};
+      return drawn;
     }
 
    private:
     FakeBackend& backend_;
+    const bool logprobs_;
   };
 
   kv::CellId free_cell() const {

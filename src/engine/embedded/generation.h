@@ -1,8 +1,11 @@
 // One request inside the embedded engine, from submit to its last event. Plain data of the scheduler.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/embedded/backend.h"
@@ -11,6 +14,13 @@
 #include "kv/block_tree.h"
 
 namespace kvern::engine {
+
+/// What a preempted request had computed and the tree of blocks does not keep, in host memory.
+struct Parked {
+  std::uint32_t from = 0;  // positions [from, to)
+  std::uint32_t to = 0;
+  std::vector<std::byte> state;
+};
 
 struct Generation {
   GenerateRequest request;  // its prompt has moved to `tokens`
@@ -38,10 +48,13 @@ struct Generation {
   std::uint32_t announced = 0;                     // names below it may be announced as under way
   bool caching = true;                             // false: its further blocks stay private
 
+  std::optional<Parked> parked;  // while waiting after a preemption
+
   // While waiting: who is computing the next block it needs, and how many blocks to wait for. 0: nobody.
   RequestId awaited;
   std::uint32_t awaited_blocks = 0;
 
+  std::uint32_t left() const { return request.max_tokens - generated; }
   std::uint32_t pending() const { return static_cast<std::uint32_t>(tokens.size()) - computed; }
   std::int32_t urgency() const { return std::max(request.priority, boost); }
 };

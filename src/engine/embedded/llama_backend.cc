@@ -11,7 +11,6 @@
 #include "base/check.h"
 #include "engine/embedded/host.h"
 #include "engine/embedded/llama_log.h"
-#include "engine/embedded/sampler.h"
 
 namespace kvern::engine {
 namespace {
@@ -44,6 +43,21 @@ std::uint64_t bytes_per_cell(const llama_model* model) {
 std::uint32_t round_up(std::uint64_t tokens) {
   return static_cast<std::uint32_t>((tokens + kCellStep - 1) / kCellStep * kCellStep);
 }
+
+/// The sampler of a request, on the logits of the context.
+class LlamaSampler final : public TokenSampler {
+ public:
+  LlamaSampler(const LlamaBackend& backend, Sampler sampler, SamplerScratch& scratch)
+      : backend_(backend), sampler_(std::move(sampler)), scratch_(scratch) {}
+  Drawn sample(std::uint32_t index, bool may_stop) override {
+    return sampler_.draw(backend_.logits(index), may_stop, scratch_);
+  }
+
+ private:
+  const LlamaBackend& backend_;
+  Sampler sampler_;
+  SamplerScratch& scratch_;
+};
 
 Error start_up_error(const std::string& path, const std::string& what) {
   return fail(ErrorCode::kInvalidRequest, fmt::format("cannot load the model {}: {}", path, what));
@@ -96,8 +110,10 @@ Result<void> LlamaBackend::open(const LlamaOptions& options) {
   params.n_ctx = cells_total_;
   params.n_batch = batch_tokens_;
   params.n_ubatch = batch_tokens_;
-  params.n_seq_max = sequences_;
-  params.n_outputs_max = sequences_;
+  // One more where sequences cost nothing: save() and restore() lend it parts of others.
+  const bool spare = !recurrent && sequences_ < llama_max_parallel_sequences();
+  params.n_seq_max = sequences_ + (spare ? 1 : 0);
+  params.n_outputs_max = params.n_seq_max;
   params.n_outputs_max_per_seq = 1;
   params.n_threads = static_cast<std::int32_t>(options.threads > 0 ? options.threads : usable_cores());
   params.n_threads_batch = params.n_threads;
@@ -125,6 +141,7 @@ Result<void> LlamaBackend::open(const LlamaOptions& options) {
   can_hold_ = llama_memory_can_hold(memory_);
   if (can_hold_) {
     cells_total_ = llama_memory_n_cells(memory_);
+    if (spare) spare_sequence_ = static_cast<SequenceId>(sequences_);
   } else {
     warnings_.emplace_back(
         "the memory of this model cannot be shared by blocks (recurrent, hybrid or sliding window): prompts are "
@@ -205,7 +222,7 @@ DecodeStatus LlamaBackend::decode(std::span<const BatchToken> batch) {
 
 std::unique_ptr<TokenSampler> LlamaBackend::make_sampler(const GenerateRequest& request,
                                                          std::span<const TokenId> prompt) {
-  return std::make_unique<LlamaSampler>(context_.get(), request, prompt, end_tokens_);
+  return std::make_unique<LlamaSampler>(*this, Sampler(request, prompt, end_tokens_, vocab_size_), scratch_);
 }
 
 bool LlamaBackend::ends_generation(TokenId token) const { return std::ranges::binary_search(end_tokens_, token); }
@@ -232,6 +249,34 @@ void LlamaBackend::unhold(std::span<const kv::CellId> cells) {
 
 void LlamaBackend::attach(SequenceId sequence, std::span<const kv::CellId> cells) {
   KV_CHECK(llama_memory_seq_attach(memory_, sequence, cells.data(), cells.size()));
+}
+
+bool LlamaBackend::save(SequenceId sequence, std::int32_t from, std::size_t bytes_max, std::vector<std::byte>& state) {
+  // llama.cpp saves whole sequences: a part is lent to the spare one first.
+  const SequenceId saved = from > 0 ? spare_sequence_ : sequence;
+  if (saved < 0) return false;
+  if (from > 0) llama_memory_seq_cp(memory_, sequence, saved, from, -1);
+  const std::size_t before = state.size();
+  const std::size_t size = llama_state_seq_get_size(context_.get(), saved);
+  bool done = size > 0 && size <= bytes_max;
+  if (done) {
+    state.resize(before + size);
+    auto* to = reinterpret_cast<std::uint8_t*>(state.data() + before);
+    done = llama_state_seq_get_data(context_.get(), to, size, saved) == size;
+    if (!done) state.resize(before);
+  }
+  if (from > 0) llama_memory_seq_rm(memory_, saved, -1, -1);
+  return done;
+}
+
+bool LlamaBackend::restore(SequenceId sequence, std::span<const std::byte> state) {
+  const SequenceId restored = can_hold_ ? spare_sequence_ : sequence;
+  if (restored < 0) return false;
+  const auto* from = reinterpret_cast<const std::uint8_t*>(state.data());
+  const bool done = llama_state_seq_set_data(context_.get(), from, state.size(), restored) == state.size();
+  if (done && restored != sequence) llama_memory_seq_cp(memory_, restored, sequence, -1, -1);
+  if (!done || restored != sequence) llama_memory_seq_rm(memory_, restored, -1, -1);
+  return done;
 }
 
 std::optional<std::uint32_t> LlamaBackend::cells_used() const {

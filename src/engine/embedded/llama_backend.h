@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/embedded/backend.h"
+#include "engine/embedded/sampler.h"
 
 namespace kvern::engine {
 
@@ -38,7 +39,7 @@ class LlamaBackend final : public Backend {
   std::uint64_t cell_bytes() const { return cell_bytes_; }
   bool can_hold() const { return can_hold_; }
   const std::vector<std::string>& warnings() const { return warnings_; }
-  /// Logits after batch token `index` of the last decode; `vocab_size()` of them. For tests that look at near-ties.
+  /// Logits after batch token `index` of the last decode; `vocab_size()` of them, until the next.
   std::span<const float> logits(std::uint32_t index) const;
   /// Makes the decode under way, and all later ones, end with kAborted soon. Any thread.
   void stop() { stopping_.store(true, std::memory_order_relaxed); }
@@ -51,6 +52,8 @@ class LlamaBackend final : public Backend {
   void hold(std::span<const kv::CellId> cells) override;
   void unhold(std::span<const kv::CellId> cells) override;
   void attach(SequenceId sequence, std::span<const kv::CellId> cells) override;
+  bool save(SequenceId sequence, std::int32_t from, std::size_t bytes_max, std::vector<std::byte>& state) override;
+  bool restore(SequenceId sequence, std::span<const std::byte> state) override;
   std::optional<std::uint32_t> cells_used() const override;
 
  private:
@@ -68,6 +71,7 @@ class LlamaBackend final : public Backend {
   llama_memory_t memory_ = nullptr;
   llama_batch batch_{};
   std::vector<TokenId> end_tokens_;  // ascending
+  SamplerScratch scratch_;           // of all samplers; they belong to the same thread
   std::vector<std::string> warnings_;
   std::uint32_t context_tokens_ = 0;
   std::uint32_t trained_tokens_ = 0;
@@ -76,6 +80,7 @@ class LlamaBackend final : public Backend {
   std::uint32_t batch_tokens_ = 0;
   std::uint32_t vocab_size_ = 0;
   std::uint64_t cell_bytes_ = 0;
+  SequenceId spare_sequence_ = -1;  // no request's; -1: none
   bool can_hold_ = false;
   std::atomic<bool> stopping_{false};
 };

@@ -95,12 +95,17 @@ class MambaFile {
 class RecurrentModelTest : public testing::Test {
  protected:
   RecurrentModelTest() : file_(testing::TempDir() + "kvern_tiny_mamba.gguf"), sink_(std::make_shared<Collector>()) {
-    auto loaded = EmbeddedEngine::load({.model_path = file_.path(), .kv_cache_tokens = 1024, .threads = 1});
+    open(64);
+  }
+  void open(std::uint32_t running_max) {
+    auto loaded = EmbeddedEngine::load(
+        {.model_path = file_.path(), .kv_cache_tokens = 1024, .threads = 1, .running_max = running_max});
     KV_CHECK(loaded.ok());
     engine_ = std::move(*loaded);
   }
-  RequestId submit(TokenId kind, std::size_t length, std::uint32_t max_tokens) {
+  RequestId submit(TokenId kind, std::size_t length, std::uint32_t max_tokens, std::int32_t priority = 0) {
     GenerateRequest request;
+    request.priority = priority;
     request.id = RequestId{next_id_++};
     for (std::size_t i = 0; i < length; ++i) {
       request.prompt.push_back(static_cast<TokenId>((static_cast<std::size_t>(kind) * 31 + i * 7) % kVocabulary));
@@ -135,6 +140,21 @@ TEST_F(RecurrentModelTest, AnswersTheSameAloneAndBesideOthers) {
   for (const RequestId id : ids) EXPECT_EQ(sink_->wait(id).tokens.size(), 12U);
   engine_->wait_idle();
   EXPECT_EQ(engine_->stats().sequences_used, 0U);
+}
+
+TEST_F(RecurrentModelTest, AnInterruptedAnswerIsParkedAndGoesOn) {
+  open(1);
+  const Answer alone = sink_->wait(submit(1, 40, 150));
+  engine_->wait_idle();
+  const std::uint64_t computed = engine_->stats().computed_tokens;
+  EXPECT_EQ(computed, 40U);
+  const RequestId id = submit(1, 40, 150);
+  sink_->wait_tokens(id, 5);
+  sink_->wait(submit(2, 40, 5, 1));
+  EXPECT_EQ(sink_->wait(id).tokens, alone.tokens);
+  engine_->wait_idle();
+  EXPECT_EQ(engine_->stats().preemptions, 1U);
+  EXPECT_EQ(engine_->stats().computed_tokens, computed + 80) << "two prompts, nothing twice";
 }
 
 TEST_F(RecurrentModelTest, CancelledRequestsLeaveNothingBehind) {

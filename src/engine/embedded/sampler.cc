@@ -1,6 +1,7 @@
 #include "engine/embedded/sampler.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -9,18 +10,122 @@
 namespace kvern::engine {
 namespace {
 
-/// llama.cpp takes 32 bits, one value of which means "draw one".
-std::uint32_t fold_seed(std::uint64_t seed) {
-  const auto folded = static_cast<std::uint32_t>(seed ^ (seed >> 32U));
-  return folded == LLAMA_DEFAULT_SEED ? folded - 1 : folded;
+constexpr float kImpossible = -std::numeric_limits<float>::infinity();
+constexpr float kLargest = std::numeric_limits<float>::max();
+// Below this the draw is greedy anyway.
+constexpr double kTemperatureMin = 1e-5;
+// What vLLM reports for the impossible: JSON has no infinity.
+constexpr float kLogprobMin = -9999.0F;
+// Up to this many candidates a heap beats picking all tokens apart.
+constexpr std::size_t kHeapMax = 256;
+
+bool better(const Candidate& a, const Candidate& b) {
+  return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
+}
+
+float usable(float logit) {
+  if (logit <= kLargest) return logit;
+  return logit > kLargest ? kLargest : kImpossible;  // +infinity, NaN
+}
+
+float clamped(double logit) { return static_cast<float>(std::clamp(logit, -double{kLargest}, double{kLargest})); }
+
+/// The finaliser of splitmix64: every bit of the result depends on every bit of `x`.
+std::uint64_t mixed(std::uint64_t x) {
+  x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9ULL;
+  x = (x ^ (x >> 27U)) * 0x94D049BB133111EBULL;
+  return x ^ (x >> 31U);
+}
+
+Candidate largest(std::span<const float> logits) {
+  Candidate best{kImpossible, -1};
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] > best.logit) best = {logits[i], static_cast<TokenId>(i)};
+  }
+  return best;
+}
+
+void sort_unique(std::vector<TokenId>& tokens) {
+  std::ranges::sort(tokens);
+  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
 }
 
 }  // namespace
 
-LlamaSampler::LlamaSampler(llama_context* context, const GenerateRequest& request, std::span<const TokenId> prompt,
-                           std::span<const TokenId> end_tokens)
-    : context_(context), vocab_size_(llama_vocab_n_tokens(llama_model_get_vocab(llama_get_model(context)))) {
-  const auto& sampling = request.sampling;
+void likeliest(std::span<const float> logits, std::size_t count, std::vector<Candidate>& out) {
+  out.clear();
+  if (count == 0) return;
+  if (count <= kHeapMax) {
+    // A heap with the worst on top. Of equal ones the first seen stays, as tokens come in order.
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      const float logit = logits[i];
+      if (!(logit > (out.size() < count ? kImpossible : out.front().logit))) continue;
+      if (out.size() == count) {
+        std::ranges::pop_heap(out, better);
+        out.pop_back();
+      }
+      out.push_back({logit, static_cast<TokenId>(i)});
+      std::ranges::push_heap(out, better);
+    }
+  } else {
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      if (logits[i] > kImpossible) out.push_back({logits[i], static_cast<TokenId>(i)});
+    }
+    if (out.size() > count) {
+      std::ranges::nth_element(out, out.begin() + static_cast<std::ptrdiff_t>(count), better);
+      out.resize(count);
+    }
+  }
+  std::ranges::sort(out, better);
+}
+
+/// Gumbel-max, as an exponential race: token i arrives after -ln(u_i) / p_i, and the first to arrive is drawn with
+/// probability p_i. u_i is a hash of seed, place and token. Chosen over the inverse of the cumulative distribution with
+/// one number a place, because it keeps a seeded answer the same where other work in the batch moves the logits a
+/// little: a token loses only to one that was nearly as early, with at most twice the probability by which the two
+/// distributions differ, whereas a shift in one token moves the boundaries of all after it.
+///
+/// Cost a token: a hash and a comparison. -ln(u) >= 1 - u, and p_i is at most e^-floor(distance to the best), so nearly
+/// all are ruled out without a logarithm or an exponential.
+struct Sampler::Race {
+  static constexpr std::size_t kSteps = 64;
+
+  Race(std::uint64_t seed, std::uint64_t place, double temperature, float best)
+      : key(mixed(mixed(seed + 0x9E3779B97F4A7C15ULL) ^ (place + 1) * 0xD1342543DE82EF95ULL)),
+        scale(1 / temperature),
+        best_logit(best) {
+    for (std::size_t i = 0; i < kSteps; ++i) ladder[i] = std::exp(-static_cast<double>(i));
+  }
+
+  void enter(float logit, TokenId token) {
+    const std::uint64_t bits = mixed(key ^ (static_cast<std::uint64_t>(token) + 1) * 0x9E3779B97F4A7C15ULL);
+    const double rest = (static_cast<double>(bits >> 11U) + 0.5) * 0x1p-53;  // 1 - u
+    const double distance = (double{best_logit} - double{logit}) * scale;
+    const std::size_t step = distance < kSteps - 1 ? static_cast<std::size_t>(distance) : kSteps - 1;
+    if (rest >= arrival * ladder[step]) return;
+    const double at = -std::log1p(-rest) * std::exp(distance);
+    if (at >= arrival) return;
+    arrival = at;
+    winner = token;
+  }
+
+  const std::uint64_t key;
+  const double scale;
+  const float best_logit;
+  std::array<double, kSteps> ladder{};
+  double arrival = std::numeric_limits<double>::infinity();
+  TokenId winner = -1;
+};
+
+Sampler::Sampler(const GenerateRequest& request, std::span<const TokenId> prompt, std::span<const TokenId> end_tokens,
+                 std::uint32_t vocab_size)
+    : vocab_size_(vocab_size),
+      sampling_(request.sampling),
+      seed_(request.sampling.seed.value_or(request.id.value)),
+      logprobs_(request.logprobs),
+      greedy_(!(request.sampling.temperature >= kTemperatureMin)),
+      penalised_(request.sampling.presence_penalty != 0 || request.sampling.frequency_penalty != 0 ||
+                 request.sampling.repetition_penalty != 1) {
   // A stop token asked for by name stops the answer even if it is an end token and those are ignored.
   const auto named = [&](TokenId token) {
     return std::ranges::find(request.stop_token_ids, token) != request.stop_token_ids.end();
@@ -34,81 +139,174 @@ LlamaSampler::LlamaSampler(llama_context* context, const GenerateRequest& reques
   }
   if (request.min_tokens > 0) {
     for (const TokenId token : request.stop_token_ids) {
-      if (token >= 0 && token < vocab_size_) not_yet_.push_back(token);
+      if (token >= 0 && static_cast<std::uint32_t>(token) < vocab_size_) not_yet_.push_back(token);
     }
   }
-
-  const auto whole = static_cast<std::int32_t>(
-      std::min<std::size_t>(prompt.size() + request.max_tokens, std::numeric_limits<std::int32_t>::max()));
-  if (sampling.presence_penalty != 0 || sampling.frequency_penalty != 0) {
-    penalties_.emplace_back(llama_sampler_init_penalties(vocab_size_, whole, 1.0F,
-                                                         static_cast<float>(sampling.frequency_penalty),
-                                                         static_cast<float>(sampling.presence_penalty)));
+  sort_unique(never_);
+  sort_unique(not_yet_);
+  if (sampling_.repetition_penalty != 1) {
+    for (const TokenId token : prompt) seen_[token].in_prompt = true;
   }
-  if (sampling.repetition_penalty != 1.0) {
-    penalties_.emplace_back(
-        llama_sampler_init_penalties(vocab_size_, whole, static_cast<float>(sampling.repetition_penalty), 0.0F, 0.0F));
-    for (const TokenId token : prompt) llama_sampler_accept(penalties_.back().get(), token);
-  }
-
-  // Below this the division by it overflows a float, and the draw is greedy anyway.
-  constexpr double kTemperatureMin = 1e-5;
-  if (sampling.temperature < kTemperatureMin) return;
-  chain_.reset(llama_sampler_chain_init(llama_sampler_chain_default_params()));
-  const auto add = [this](llama_sampler* sampler) { llama_sampler_chain_add(chain_.get(), sampler); };
-  // top_k looks at ranks only, so it may come before the temperature, where it makes the rest cheap.
-  if (sampling.top_k > 0) add(llama_sampler_init_top_k(sampling.top_k));
-  add(llama_sampler_init_temp(static_cast<float>(sampling.temperature)));
-  if (sampling.top_p < 1) add(llama_sampler_init_top_p(static_cast<float>(sampling.top_p), 1));
-  if (sampling.min_p > 0) add(llama_sampler_init_min_p(static_cast<float>(sampling.min_p), 1));
-  add(llama_sampler_init_dist(fold_seed(sampling.seed.value_or(request.id.value))));
 }
 
-TokenId LlamaSampler::greedy(std::uint32_t index, bool may_stop) const {
-  const float* logits = llama_get_logits_ith(context_, static_cast<std::int32_t>(index));
-  const auto masked = [&](TokenId token) {
-    return std::ranges::find(never_, token) != never_.end() ||
-           (!may_stop && std::ranges::find(not_yet_, token) != not_yet_.end());
-  };
+bool Sampler::masked(TokenId token, bool may_stop) const {
+  return std::ranges::binary_search(never_, token) || (!may_stop && std::ranges::binary_search(not_yet_, token));
+}
+
+bool Sampler::edits_logits(bool may_stop) const {
+  return penalised_ || !sampling_.logit_bias.empty() || !never_.empty() || (!may_stop && !not_yet_.empty());
+}
+
+Drawn Sampler::draw(std::span<const float> logits, bool may_stop, SamplerScratch& scratch) {
+  KV_CHECK(logits.size() == vocab_size_);
+  Drawn drawn;
+  if (greedy_ && !penalised_ && sampling_.logit_bias.empty()) {
+    drawn.token = greedy(logits, may_stop);
+  } else {
+    drawn.token = choose(logits, may_stop, scratch);
+  }
+  if (logprobs_) {
+    scratch.logits.resize(logits.size());
+    std::ranges::transform(logits, scratch.logits.begin(), usable);
+    drawn.logprob = logprob(drawn.token, scratch);
+  }
+  ++place_;
+  if (penalised_) ++seen_[drawn.token].drawn;
+  return drawn;
+}
+
+TokenId Sampler::greedy(std::span<const float> logits, bool may_stop) const {
+  float best_logit = kImpossible;
   TokenId best = -1;
-  for (TokenId token = 0; token < vocab_size_; ++token) {
-    if (best >= 0 && !(logits[token] > logits[best])) continue;
-    if (!masked(token)) best = token;
+  TokenId first = -1;
+  for (TokenId token = 0; token < static_cast<TokenId>(logits.size()); ++token) {
+    const float logit = logits[static_cast<std::size_t>(token)];
+    if (!(logit > best_logit) && first >= 0) continue;
+    if (masked(token, may_stop)) continue;
+    if (first < 0) first = token;
+    if (logit > best_logit) {
+      best_logit = logit;
+      best = token;
+    }
   }
-  return std::max(best, 0);
+  return best >= 0 ? best : std::max(first, 0);
 }
 
-TokenId LlamaSampler::sample(std::uint32_t index, bool may_stop) {
-  if (!chain_ && penalties_.empty()) return greedy(index, may_stop);
+TokenId Sampler::choose(std::span<const float> raw, bool may_stop, SamplerScratch& scratch) const {
+  scratch.logits.resize(raw.size());
+  std::ranges::transform(raw, scratch.logits.begin(), usable);
+  if (edits_logits(may_stop)) edit(may_stop, scratch.logits);
+  const Candidate best = largest(scratch.logits);
+  if (best.token < 0) return greedy(scratch.logits, may_stop);  // nothing is possible
+  if (greedy_) return best.token;
+  if (sampling_.top_k > 0 || sampling_.top_p < 1) return draw_from_few(scratch.logits, best, scratch.candidates);
+  return draw_from_all(scratch.logits, best);
+}
 
-  const float* logits = llama_get_logits_ith(context_, static_cast<std::int32_t>(index));
-  candidates_.resize(static_cast<std::size_t>(vocab_size_));
-  for (TokenId token = 0; token < vocab_size_; ++token) {
-    candidates_[static_cast<std::size_t>(token)] = {token, logits[token], 0.0F};
+void Sampler::edit(bool may_stop, std::span<float> logits) const {
+  for (const auto& [token, bias] : sampling_.logit_bias) {
+    if (token < 0 || static_cast<std::size_t>(token) >= logits.size() || !std::isfinite(bias)) continue;
+    float& logit = logits[static_cast<std::size_t>(token)];
+    if (logit > kImpossible) logit = clamped(double{logit} + double{bias});
   }
-  const auto mask = [this](const std::vector<TokenId>& tokens) {
+  for (const auto& [token, seen] : seen_) {
+    if (token < 0 || static_cast<std::size_t>(token) >= logits.size()) continue;
+    float& logit = logits[static_cast<std::size_t>(token)];
+    if (!(logit > kImpossible)) continue;
+    double penalised = logit;
+    const double repetition = sampling_.repetition_penalty;
+    if (repetition > 0) penalised = penalised > 0 ? penalised / repetition : penalised * repetition;
+    penalised -= sampling_.frequency_penalty * seen.drawn;
+    if (seen.drawn > 0) penalised -= sampling_.presence_penalty;
+    logit = clamped(penalised);
+  }
+  const auto mask = [&](const std::vector<TokenId>& tokens) {
     for (const TokenId token : tokens) {
-      candidates_[static_cast<std::size_t>(token)].logit = -std::numeric_limits<float>::infinity();
+      if (token >= 0 && static_cast<std::size_t>(token) < logits.size()) {
+        logits[static_cast<std::size_t>(token)] = kImpossible;
+      }
     }
   };
-  llama_token_data_array array{candidates_.data(), candidates_.size(), -1, false};
-  for (const auto& penalty : penalties_) llama_sampler_apply(penalty.get(), &array);
   mask(never_);
   if (!may_stop) mask(not_yet_);
+}
 
-  TokenId token = 0;
-  if (chain_) {
-    llama_sampler_apply(chain_.get(), &array);
-    KV_CHECK(array.selected >= 0 && static_cast<std::size_t>(array.selected) < array.size);
-    token = array.data[array.selected].id;
-    llama_sampler_accept(chain_.get(), token);
-  } else {
-    token = std::max_element(array.data, array.data + array.size, [](const auto& a, const auto& b) {
-              return a.logit < b.logit;
-            })->id;
+/// Tokens below it have less than min_p times the best one's probability.
+double Sampler::floor_below(Candidate best) const {
+  if (!(sampling_.min_p > 0)) return -std::numeric_limits<double>::infinity();
+  return best.logit + sampling_.temperature * std::log(std::min(sampling_.min_p, 1.0));
+}
+
+TokenId Sampler::draw_from_all(std::span<const float> logits, Candidate best) const {
+  const double floor = floor_below(best);
+  Race race(seed_, place_, sampling_.temperature, best.logit);
+  race.enter(best.logit, best.token);  // first, so that it rules out most
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] > kImpossible && logits[i] >= floor) race.enter(logits[i], static_cast<TokenId>(i));
   }
-  for (const auto& penalty : penalties_) llama_sampler_accept(penalty.get(), token);
-  return token;
+  return race.winner < 0 ? best.token : race.winner;
+}
+
+TokenId Sampler::draw_from_few(std::span<const float> logits, Candidate best,
+                               std::vector<Candidate>& candidates) const {
+  if (sampling_.top_k > 0) {
+    likeliest(logits, static_cast<std::size_t>(sampling_.top_k), candidates);
+    const double floor = floor_below(best);
+    while (candidates.back().logit < floor) candidates.pop_back();
+  }
+  if (sampling_.top_p < 1) cut_to_top_p(logits, best, candidates);
+  Race race(seed_, place_, sampling_.temperature, best.logit);
+  for (const Candidate& candidate : candidates) race.enter(candidate.logit, candidate.token);
+  return race.winner < 0 ? best.token : race.winner;
+}
+
+/// Leaves the likeliest whose mass reaches top_p, of the given candidates after a top_k, else of all. At least one.
+void Sampler::cut_to_top_p(std::span<const float> logits, Candidate best, std::vector<Candidate>& candidates) const {
+  const double scale = 1 / sampling_.temperature;
+  const auto mass = [&](float logit) { return std::exp((double{logit} - double{best.logit}) * scale); };
+  const double floor = floor_below(best);
+  double total = 0;
+  if (sampling_.top_k > 0) {
+    for (const Candidate& candidate : candidates) total += mass(candidate.logit);
+  } else {
+    for (const float logit : logits) total += logit > kImpossible && logit >= floor ? mass(logit) : 0;
+  }
+  const double wanted = std::max(sampling_.top_p, 0.0) * total;
+  for (std::size_t count = 64;; count *= 8) {
+    if (sampling_.top_k <= 0) likeliest(logits, count, candidates);
+    double sum = 0;
+    std::size_t kept = 0;
+    while (kept < candidates.size() && candidates[kept].logit >= floor && (kept == 0 || sum < wanted)) {
+      sum += mass(candidates[kept++].logit);
+    }
+    // Fewer than there are only when more may be wanted: then look at more of them.
+    if (kept < candidates.size() || sum >= wanted || sampling_.top_k > 0 || count >= logits.size()) {
+      candidates.resize(kept);
+      return;
+    }
+  }
+}
+
+TokenLogprob Sampler::logprob(TokenId token, SamplerScratch& scratch) const {
+  const std::span<const float> logits = scratch.logits;
+  likeliest(logits, std::min<std::size_t>(std::max(*logprobs_, 1U), logits.size()), scratch.candidates);
+  double sum = 0;
+  double best = 0;
+  if (!scratch.candidates.empty()) {
+    best = scratch.candidates.front().logit;
+    for (const float logit : logits) sum += std::exp(logit - static_cast<float>(best));
+  }
+  const double whole = best + std::log(sum);
+  const auto of = [&](float logit) {
+    const auto value = static_cast<float>(double{logit} - whole);
+    return value > kLogprobMin ? std::min(value, 0.0F) : kLogprobMin;  // no numbers at all: the minimum
+  };
+  TokenLogprob result{.logprob = of(logits[static_cast<std::size_t>(token)]), .top = {}};
+  if (*logprobs_ > 0) {
+    result.top.reserve(scratch.candidates.size());
+    for (const Candidate& candidate : scratch.candidates) result.top.emplace_back(candidate.token, of(candidate.logit));
+  }
+  return result;
 }
 
 }  // namespace kvern::engine

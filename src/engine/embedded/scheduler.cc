@@ -10,6 +10,15 @@ namespace {
 
 // A prefill beside decodes always gets at least this many tokens, however many decode.
 constexpr std::uint32_t kPrefillTokensMin = 16;
+// A preempted request comes back when it can go on for this many tokens: coming back costs a restore or a prefill, so
+// it should not be preempted again at once.
+constexpr std::uint32_t kResumeTokens = 64;
+
+/// Who yields first: the least urgent, of these the youngest.
+bool yields_before(const Generation* a, const Generation* b) {
+  if (a->urgency() != b->urgency()) return a->urgency() < b->urgency();
+  return a->arrival > b->arrival;
+}
 
 void push(std::vector<Outgoing>& out, const Generation& generation, decltype(EngineEvent::body) body) {
   out.push_back(Outgoing{generation.sink, EngineEvent{generation.request.id, std::move(body)}});
@@ -90,12 +99,13 @@ std::uint32_t Scheduler::blocks_attachable(const Generation& generation) const {
   return static_cast<std::uint32_t>((generation.tokens.size() - 1) / options_.block_tokens);
 }
 
-bool Scheduler::still_awaits(const Generation& waiter) const {
-  if (waiter.awaited_blocks == 0) return false;
+/// Who still computes the blocks it waits for, or null.
+Generation* Scheduler::awaited(const Generation& waiter) const {
+  if (waiter.awaited_blocks == 0) return nullptr;
   const auto found = all_.find(waiter.awaited);
-  if (found == all_.end()) return false;
-  const Generation& other = *found->second;
-  return other.sequence >= 0 && other.caching && other.blocks < waiter.awaited_blocks;
+  if (found == all_.end()) return nullptr;
+  Generation& other = *found->second;
+  return other.sequence >= 0 && other.caching && other.blocks < waiter.awaited_blocks ? &other : nullptr;
 }
 
 bool Scheduler::awaits_blocks(Generation& waiter, std::uint32_t cached_blocks) {
@@ -118,16 +128,82 @@ bool Scheduler::awaits_blocks(Generation& waiter, std::uint32_t cached_blocks) {
   return true;
 }
 
-void Scheduler::admit(std::vector<Outgoing>& out) {
-  // What running prefills will still take, and a block each to grow into: admitting beyond that would only preempt.
+/// Who computes for a more urgent request is as urgent, as long as that one waits.
+void Scheduler::refresh_boosts() {
+  for (Generation* generation : running_) generation->boost = generation->request.priority;
+  for (const Generation* waiter : waiting_) {
+    if (Generation* other = awaited(*waiter)) other->boost = std::max(other->boost, waiter->request.priority);
+  }
+}
+
+/// What running prefills will still take, and a block each to grow into: admitting beyond that would only preempt.
+std::uint64_t Scheduler::cells_promised() const {
   std::uint64_t promised = 0;
   for (const Generation* generation : running_) promised += generation->pending() + options_.block_tokens;
+  return promised;
+}
 
+std::uint64_t Scheduler::cells_wanted(const Generation& generation, Chain chain) const {
+  const std::uint32_t growth = generation.accepted
+                                   ? std::max(options_.block_tokens, std::min(kResumeTokens, generation.left()))
+                                   : options_.block_tokens;
+  return generation.tokens.size() - chain.size() * options_.block_tokens + growth;
+}
+
+std::uint64_t Scheduler::cells_available(Chain chain) const {
+  const auto idle = std::ranges::count_if(chain, [&](auto block) { return tree_.users(block) == 0; });
+  return cells_free() +
+         std::uint64_t{options_.block_tokens} * (tree_.blocks_evictable() - static_cast<std::uint64_t>(idle));
+}
+
+bool Scheduler::fits(const Generation& generation, Chain chain) const {
+  if (free_sequences_.empty()) return false;
+  return running_.empty() || cells_promised() + cells_wanted(generation, chain) <= cells_available(chain);
+}
+
+bool Scheduler::anybody_yields_to(const Generation& generation) const {
+  return std::ranges::any_of(running_,
+                             [&](const auto* other) { return other->urgency() < generation.request.priority; });
+}
+
+/// Preempts as many less urgent ones as it takes for `generation` to fit; nobody, if all of them were not enough.
+bool Scheduler::make_way(const Generation& generation, Chain chain) {
+  std::vector<Generation*> yielding;
+  for (Generation* other : running_) {
+    if (other->urgency() < generation.request.priority) yielding.push_back(other);
+  }
+  std::ranges::sort(yielding, yields_before);
+
+  const std::uint64_t wanted = cells_wanted(generation, chain);
+  std::uint64_t promised = cells_promised();
+  std::uint64_t available = cells_available(chain);
+  // A block is there for the taking when all its users yield and it is not one that `generation` is to use.
+  std::unordered_map<kv::BlockTree::Ref, std::uint32_t> released;
+  for (const auto block : chain) released.emplace(block, 0);
+  for (std::size_t count = 0; count < yielding.size();) {
+    const Generation& victim = *yielding[count++];
+    promised -= victim.pending() + options_.block_tokens;
+    available += victim.computed - victim.blocks * options_.block_tokens;
+    for (auto block = victim.tail; block != kv::BlockTree::kNone; block = tree_.parent(block)) {
+      const auto [place, fresh] = released.try_emplace(block, 0);
+      if (!fresh && place->second == 0) continue;  // of the chain
+      if (++place->second == tree_.users(block)) available += options_.block_tokens;
+    }
+    if (count < running_.size() && promised + wanted > available) continue;
+    yielding.resize(count);
+    for (Generation* each : yielding) preempt(*each);
+    return true;
+  }
+  return false;
+}
+
+void Scheduler::admit(std::vector<Outgoing>& out) {
+  refresh_boosts();
   for (auto next = waiting_.begin(); next != waiting_.end();) {
     Generation& generation = **next;
     ++next;
-    if (free_sequences_.empty()) return;
-    if (still_awaits(generation)) continue;
+    if (free_sequences_.empty() && !anybody_yields_to(generation)) return;
+    if (awaited(generation) != nullptr) continue;
     generation.awaited_blocks = 0;
 
     std::vector<kv::BlockTree::Ref> chain;
@@ -138,20 +214,14 @@ void Scheduler::admit(std::vector<Outgoing>& out) {
                       std::span(generation.names).first(std::min<std::size_t>(attachable, generation.names.size())));
       if (awaits_blocks(generation, static_cast<std::uint32_t>(chain.size()))) continue;
     }
-    const auto idle_in_chain = std::ranges::count_if(chain, [&](auto block) { return tree_.users(block) == 0; });
-    const std::uint64_t room =
-        cells_free() +
-        std::uint64_t{options_.block_tokens} * (tree_.blocks_evictable() - static_cast<std::uint64_t>(idle_in_chain));
-    const std::uint64_t need = generation.tokens.size() - chain.size() * options_.block_tokens + options_.block_tokens;
     // The first in line holds the line, so that a large request is not passed by small ones for ever.
-    if (!running_.empty() && promised + need > room) return;
-    promised += need;
+    if (!fits(generation, chain) && !make_way(generation, chain)) return;
     waiting_.erase(&generation);
     start(generation, chain, out);
   }
 }
 
-void Scheduler::start(Generation& generation, std::span<const kv::BlockTree::Ref> chain, std::vector<Outgoing>& out) {
+void Scheduler::start(Generation& generation, Chain chain, std::vector<Outgoing>& out) {
   generation.sequence = free_sequences_.back();
   free_sequences_.pop_back();
   running_.push_back(&generation);
@@ -164,6 +234,7 @@ void Scheduler::start(Generation& generation, std::span<const kv::BlockTree::Ref
     tree_.pin(generation.tail);
     for (const auto block : chain) backend_.attach(generation.sequence, tree_.cells(block));
   }
+  unpark(generation);
   announce(generation);
   const auto size = static_cast<std::uint32_t>(generation.tokens.size());
   if (generation.accepted) {
@@ -177,7 +248,8 @@ void Scheduler::start(Generation& generation, std::span<const kv::BlockTree::Ref
   counts_.cached_tokens += generation.computed;
   push(out, generation,
        Accepted{.prompt_tokens = size,
-                .cached_tokens = options_.reuse_blocks ? std::optional(generation.computed) : std::nullopt});
+                .cached_tokens = options_.reuse_blocks ? std::optional(generation.computed) : std::nullopt,
+                .worker = {}});
 }
 
 void Scheduler::announce(Generation& generation) {
@@ -189,11 +261,19 @@ void Scheduler::announce(Generation& generation) {
 }
 
 void Scheduler::withdraw(Generation& generation) {
+  bool orphaned = false;
   for (std::uint32_t i = generation.blocks; i < generation.announced; ++i) {
     const auto found = under_way_.find(generation.names[i]);
-    if (found != under_way_.end() && found->second == &generation) under_way_.erase(found);
+    if (found == under_way_.end() || found->second != &generation) continue;
+    under_way_.erase(found);
+    orphaned = true;
   }
   generation.announced = 0;
+  if (!orphaned) return;
+  // Others may be computing the same blocks: those who waited can wait for them instead.
+  for (Generation* other : running_) {
+    for (std::uint32_t i = other->blocks; i < other->announced; ++i) under_way_.try_emplace(other->names[i], other);
+  }
 }
 
 // --- The batch ----------------------------------------------------------------------------------------------------
@@ -260,11 +340,48 @@ void Scheduler::share_out(std::uint32_t budget) {
 void Scheduler::preempt_one() {
   // A request alone always has room: all other cells are free or evictable, and it is no longer than the pool.
   KV_CHECK(running_.size() > 1);
-  Generation* victim = *std::ranges::max_element(running_, Sooner{});
-  release(*victim);
-  if (options_.reuse_blocks) victim->hasher.extend(victim->tokens, victim->names);
-  waiting_.insert(victim);
+  preempt(**std::ranges::min_element(running_, yields_before));
+}
+
+void Scheduler::preempt(Generation& victim) {
+  park(victim);
+  release(victim);
+  if (options_.reuse_blocks) victim.hasher.extend(victim.tokens, victim.names);
+  waiting_.insert(&victim);
   ++counts_.preemptions;
+}
+
+void Scheduler::park(Generation& victim) {
+  const std::uint32_t from = victim.blocks * options_.block_tokens;
+  if (options_.parked_bytes_max == 0 || victim.computed == from) return;
+  Parked parked{.from = from, .to = victim.computed, .state = {}};
+  if (!backend_.save(victim.sequence, static_cast<std::int32_t>(from), options_.parked_bytes_max - parked_bytes_,
+                     parked.state)) {
+    return;
+  }
+  parked_bytes_ += parked.state.size();
+  victim.parked = std::move(parked);
+}
+
+/// Takes back what was parked, if its cached blocks reach exactly to where that begins.
+void Scheduler::unpark(Generation& generation) {
+  if (!generation.parked) return;
+  const Parked& parked = *generation.parked;
+  const std::uint32_t cells = parked.to - parked.from;
+  if (parked.from == generation.computed) {
+    while (cells_free() < cells) KV_CHECK(evict_block());
+    if (backend_.restore(generation.sequence, parked.state)) {
+      generation.computed = parked.to;
+      private_cells_ += cells;
+    }
+  }
+  drop_parked(generation);
+}
+
+void Scheduler::drop_parked(Generation& generation) {
+  if (!generation.parked) return;
+  parked_bytes_ -= generation.parked->state.size();
+  generation.parked.reset();
 }
 
 bool Scheduler::compute(std::span<Generation* const> parts, std::vector<Outgoing>& out) {
@@ -360,7 +477,8 @@ void Scheduler::keep_blocks(Generation& generation) {
 void Scheduler::take_token(Generation& generation, std::uint32_t batch_index, std::vector<Outgoing>& out) {
   const GenerateRequest& request = generation.request;
   const bool may_stop = generation.generated >= request.min_tokens;
-  const TokenId token = generation.sampler->sample(batch_index, may_stop);
+  Drawn drawn = generation.sampler->sample(batch_index, may_stop);
+  const TokenId token = drawn.token;
   ++generation.generated;
   ++counts_.generated_tokens;
   std::optional<StopCause> stopped;
@@ -369,7 +487,9 @@ void Scheduler::take_token(Generation& generation, std::uint32_t batch_index, st
   } else if (may_stop && !request.ignore_eos && backend_.ends_generation(token)) {
     stopped = StopCause::kEos;
   } else {
-    push(out, generation, Output{.tokens = {token}, .text = {}});
+    Output output{.tokens = {token}, .text = {}, .logprobs = {}};
+    if (drawn.logprob) output.logprobs.push_back(std::move(*drawn.logprob));
+    push(out, generation, std::move(output));
 #ifdef KVERN_CANARY_DOUBLED_TOKEN
     if (generation.prefill_end > generation.prompt_tokens) push(out, generation, Output{.tokens = {token}, .text = {}});
 #endif
@@ -406,6 +526,7 @@ void Scheduler::release(Generation& generation) {
 
 void Scheduler::end(Generation& generation) {
   release(generation);
+  drop_parked(generation);
   waiting_.erase(&generation);
   const RequestId id = generation.request.id;
   all_.erase(id);
@@ -445,6 +566,12 @@ void Scheduler::check() const {
     private_cells += generation->computed - generation->blocks * options_.block_tokens;
   }
   KV_CHECK(private_cells == private_cells_);
+  std::size_t parked_bytes = 0;
+  for (const Generation* generation : waiting_) {
+    if (generation->parked) parked_bytes += generation->parked->state.size();
+  }
+  KV_CHECK(parked_bytes == parked_bytes_ && parked_bytes_ <= options_.parked_bytes_max);
+  for (const auto& [name, generation] : under_way_) KV_CHECK(generation->sequence >= 0);
   KV_CHECK(tree_.blocks() * options_.block_tokens + private_cells_ <= options_.cells);
   if (running_.empty()) KV_CHECK(under_way_.empty() && tree_.blocks_used() == 0);
   if (const auto used = backend_.cells_used()) KV_CHECK(*used == options_.cells - cells_free());

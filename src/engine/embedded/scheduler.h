@@ -7,12 +7,19 @@
 //   so a long prompt neither stalls short ones nor starves.
 // - Exactly one Finished or Failed per request, unless cancelled; a cancelled one has freed everything when cancel
 //   returns.
-// - Cells are counted exactly. Room comes from LRU eviction of blocks nobody uses, then from preemption of the request
-//   of lowest priority, of these the youngest: its blocks stay as cache, it goes back to its place in the queue with
-//   what it generated. The last one running always fits, so a request of at most the context's length finishes.
-// - A waiting request whose next block is being computed by a running one waits for it, while others pass.
+// - Cells are counted exactly. Room comes from LRU eviction of blocks nobody uses, then from preemption of the least
+//   urgent request, of these the youngest: when the cells run out, and when a waiting request of higher priority would
+//   have to wait for a sequence or for room (then only if that is enough for it). The last one running always fits, so
+//   a request of at most the context's length finishes.
+// - A preempted request goes back to its place in the queue with what it generated. Its blocks stay as cache; what is
+// in
+//   no block is parked in host memory while `parked_bytes_max` allows, and computed again otherwise. It comes back only
+//   with room to go on for a while.
+// - A waiting request whose next block is being computed by a running one waits for it, while others pass; the running
+//   one is then as urgent as those who wait for it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -37,6 +44,8 @@ struct SchedulerOptions {
   std::uint32_t block_tokens = kv::kBlockTokens;
   bool reuse_blocks = true;  // needs a backend that can hold cells
   bool record_kv_events = false;
+  bool reuse_blocks = true;          // needs a backend that can hold cells
+  std::size_t parked_bytes_max = 0;  // of preempted requests' state in host memory; 0: always compute again
 };
 
 /// An event and who gets it.
@@ -71,6 +80,8 @@ class Scheduler {
   std::vector<kv::KvEvent> take_kv_events() { return tree_.take_events(); }
   /// The same as a whole: all cleared, then every block there is. Takes what was not taken yet.
   std::vector<kv::KvEvent> take_kv_snapshot();
+  /// Host memory that preempted requests take now.
+  std::size_t parked_bytes() const { return parked_bytes_; }
   /// Drops every block nobody uses. For tests and operators.
   void clear_cache();
   /// Checks the books against tree and backend (KV_CHECK). O(blocks + running).
@@ -85,12 +96,25 @@ class Scheduler {
     }
   };
 
+  using Chain = std::span<const kv::BlockTree::Ref>;  // cached blocks from the root on
+
+  Generation* awaited(const Generation& waiter) const;
   bool awaits_blocks(Generation& waiter, std::uint32_t cached_blocks);
-  bool still_awaits(const Generation& waiter) const;
-  void start(Generation& generation, std::span<const kv::BlockTree::Ref> chain, std::vector<Outgoing>& out);
+  void refresh_boosts();
+  std::uint64_t cells_promised() const;
+  std::uint64_t cells_wanted(const Generation& generation, Chain chain) const;
+  std::uint64_t cells_available(Chain chain) const;
+  bool fits(const Generation& generation, Chain chain) const;
+  bool anybody_yields_to(const Generation& generation) const;
+  bool make_way(const Generation& generation, Chain chain);
+  void start(Generation& generation, Chain chain, std::vector<Outgoing>& out);
   void plan();
   void share_out(std::uint32_t budget);
   void preempt_one();
+  void preempt(Generation& victim);
+  void park(Generation& victim);
+  void unpark(Generation& generation);
+  void drop_parked(Generation& generation);
   bool compute(std::span<Generation* const> parts, std::vector<Outgoing>& out);
   void settle(Generation& generation, std::uint32_t batch_index, std::vector<Outgoing>& out);
   void keep_blocks(Generation& generation);
@@ -115,7 +139,8 @@ class Scheduler {
   std::unordered_map<kv::SequenceHash, Generation*> under_way_;
   std::uint64_t arrivals_ = 0;
   std::uint32_t private_cells_ = 0;  // cells of running requests outside the tree
-  EngineStats counts_;               // only its running totals are kept here
+  std::size_t parked_bytes_ = 0;
+  EngineStats counts_;  // only its running totals are kept here
   std::vector<BatchToken> batch_;
   std::vector<kv::CellId> scratch_;
 };

@@ -313,6 +313,258 @@ TEST_F(SchedulerTest, ThoseOfLowestPriorityArePreemptedFirst) {
   EXPECT_EQ(stories_[1].tokens, expected_answer(counting(1000, 40), 150));
 }
 
+TEST_F(SchedulerTest, AnUrgentRequestDoesNotWaitForALesserOnesSequence) {
+  open({.context_tokens = 256,
+        .cells = 1024,
+        .sequences = 2,
+        .batch_tokens = 64,
+        .mixed_batch_tokens = 32,
+        .waiting_max = 8});
+  ask(1, counting(1000, 20), 50);
+  ask(2, counting(2000, 20), 50);
+  for (int i = 0; i < 5; ++i) step();
+  auto urgent = request(3, counting(3000, 20), 5);
+  urgent.priority = 1;
+  ASSERT_TRUE(submit(urgent).ok());
+  step();
+  EXPECT_TRUE(stories_[3].accepted.has_value());
+  EXPECT_EQ(scheduler_->stats().preemptions, 1U);
+  EXPECT_EQ(scheduler_->stats().waiting, 1U);
+  const std::size_t second = stories_[2].tokens.size();
+  while (!stories_[3].finished) step();
+  EXPECT_EQ(stories_[2].tokens.size(), second) << "of equal ones the youngest yields";
+  EXPECT_GT(stories_[1].tokens.size(), second);
+  // Equals wait their turn.
+  auto equal = request(4, counting(4000, 20), 5);
+  ASSERT_TRUE(submit(equal).ok());
+  step();
+  EXPECT_FALSE(stories_[4].accepted.has_value());
+  run_dry();
+  EXPECT_EQ(scheduler_->stats().preemptions, 1U);
+  EXPECT_EQ(stories_[2].tokens, expected_answer(counting(2000, 20), 50));
+}
+
+TEST_F(SchedulerTest, AnUrgentRequestDoesNotWaitForRoom) {
+  open({.context_tokens = 256,
+        .cells = 256,
+        .sequences = 8,
+        .batch_tokens = 64,
+        .mixed_batch_tokens = 32,
+        .waiting_max = 8});
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    auto made = request(id, counting(static_cast<TokenId>(1000 * id), 60), 10);
+    made.priority = id == 2 ? 0 : 1;
+    ASSERT_TRUE(submit(made).ok());
+  }
+  for (int i = 0; i < 3; ++i) step();
+  // 180 of 256 cells are promised; this one needs as much as two of them have.
+  auto urgent = request(4, counting(4000, 150), 4);
+  urgent.priority = 2;
+  ASSERT_TRUE(submit(urgent).ok());
+  step();
+  EXPECT_TRUE(stories_[4].accepted.has_value());
+  EXPECT_EQ(scheduler_->stats().preemptions, 2U) << "the least urgent, then the youngest; the third goes on";
+  EXPECT_EQ(scheduler_->stats().running, 2U);
+  run_dry();
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    EXPECT_EQ(stories_[id].tokens, expected_answer(counting(static_cast<TokenId>(1000 * id), 60), 10));
+  }
+}
+
+TEST_F(SchedulerTest, NobodyIsPreemptedInVain) {
+  open({.context_tokens = 256,
+        .cells = 256,
+        .sequences = 8,
+        .batch_tokens = 64,
+        .mixed_batch_tokens = 32,
+        .waiting_max = 8});
+  auto big = request(1, counting(1000, 180), 40);
+  big.priority = 3;
+  ASSERT_TRUE(submit(big).ok());
+  ask(2, counting(2000, 20), 40);
+  for (int i = 0; i < 8; ++i) step();
+  auto urgent = request(3, counting(3000, 100), 4);  // more than all but the big one have
+  urgent.priority = 2;
+  ASSERT_TRUE(submit(urgent).ok());
+  for (int i = 0; i < 3; ++i) step();
+  EXPECT_EQ(scheduler_->stats().preemptions, 0U);
+  EXPECT_EQ(scheduler_->stats().waiting, 1U);
+  run_dry();
+  EXPECT_EQ(stories_[3].tokens, expected_answer(counting(3000, 100), 4));
+}
+
+TEST_F(SchedulerTest, WhoComputesForAnUrgentOneIsNotPreemptedByLesserOnes) {
+  open({.context_tokens = 512,
+        .cells = 1024,
+        .sequences = 2,
+        .batch_tokens = 32,
+        .mixed_batch_tokens = 32,
+        .waiting_max = 8});
+  ask(1, counting(1000, 200), 4);
+  step();
+  auto urgent = request(2, counting(1000, 200), 4);  // waits for the blocks of the first
+  urgent.priority = 5;
+  ASSERT_TRUE(submit(urgent).ok());
+  ask(3, counting(3000, 200), 4);
+  step();
+  auto middle = request(4, counting(4000, 20), 4);
+  middle.priority = 3;
+  ASSERT_TRUE(submit(middle).ok());
+  step();
+  EXPECT_TRUE(stories_[4].accepted.has_value());
+  EXPECT_EQ(scheduler_->stats().preemptions, 1U);
+  // The third yielded, not the first: the urgent one gets its blocks in a few steps.
+  for (int i = 0; i < 8; ++i) step();
+  EXPECT_TRUE(stories_[2].accepted.has_value());
+  EXPECT_EQ(cached(2), 192U);
+  run_dry();
+  EXPECT_EQ(stories_[3].tokens, expected_answer(counting(3000, 200), 4));
+}
+
+TEST_F(SchedulerTest, ABoostEndsWithTheOneWhoWaited) {
+  open({.context_tokens = 512,
+        .cells = 1024,
+        .sequences = 1,
+        .batch_tokens = 32,
+        .mixed_batch_tokens = 32,
+        .waiting_max = 8});
+  ask(1, counting(1000, 300), 4);
+  step();
+  auto urgent = request(2, counting(1000, 300), 4);
+  urgent.priority = 5;
+  ASSERT_TRUE(submit(urgent).ok());
+  step();
+  auto middle = request(3, counting(3000, 20), 2);
+  middle.priority = 3;
+  ASSERT_TRUE(submit(middle).ok());
+  step();
+  EXPECT_FALSE(stories_[3].accepted.has_value());
+  EXPECT_TRUE(scheduler_->cancel(RequestId{2}));
+  step();
+  EXPECT_TRUE(stories_[3].accepted.has_value());
+  run_dry();
+}
+
+TEST_F(SchedulerTest, ParkedStateIsNotComputedAgain) {
+  struct Case {
+    const char* what;
+    bool reuse;
+    std::size_t bytes;
+    bool restore_fails;
+    std::uint64_t restores;
+  };
+  for (const Case& each :
+       {Case{"blocks and a parked rest", true, 1U << 20U, false, 1},
+        Case{"everything parked", false, 1U << 20U, false, 1}, Case{"no room to park", false, 64, false, 0},
+        Case{"parking off", true, 0, false, 0}, Case{"it cannot be restored", false, 1U << 20U, true, 0}}) {
+    SCOPED_TRACE(each.what);
+    open({.context_tokens = 256,
+          .cells = 512,
+          .sequences = 1,
+          .batch_tokens = 64,
+          .mixed_batch_tokens = 32,
+          .waiting_max = 8,
+          .reuse_blocks = each.reuse,
+          .parked_bytes_max = each.bytes});
+    stories_.clear();
+    backend_->restore_fails = each.restore_fails;
+    backend_->forgets_parts = each.reuse;
+    ask(1, counting(1000, 40), 30);
+    while (stories_[1].tokens.size() < 6) step();
+    auto urgent = request(2, counting(2000, 40), 4);
+    urgent.priority = 1;
+    ASSERT_TRUE(submit(urgent).ok());
+    step();
+    EXPECT_EQ(scheduler_->parked_bytes() > 0, each.bytes > 64);
+    run_dry();
+    EXPECT_EQ(scheduler_->parked_bytes(), 0U);
+    EXPECT_EQ(backend_->restores, each.restores);
+    EXPECT_EQ(stories_[1].tokens, expected_answer(counting(1000, 40), 30));
+    // 45 tokens were computed when it was preempted, 32 of them in blocks.
+    const std::uint64_t again = each.restores > 0 ? 0 : each.reuse ? 13 : 45;
+    EXPECT_EQ(backend_->tokens_computed, 69 + 43 + again);
+    expect_nothing_left();
+  }
+}
+
+TEST_F(SchedulerTest, ParkedStateEndsWithItsRequest) {
+  open({.context_tokens = 256,
+        .cells = 512,
+        .sequences = 1,
+        .batch_tokens = 64,
+        .mixed_batch_tokens = 32,
+        .waiting_max = 8,
+        .parked_bytes_max = 1U << 20U});
+  ask(1, counting(1000, 40), 30);
+  step();
+  auto urgent = request(2, counting(2000, 40), 30);
+  urgent.priority = 1;
+  ASSERT_TRUE(submit(urgent).ok());
+  step();
+  EXPECT_GT(scheduler_->parked_bytes(), 0U);
+  EXPECT_TRUE(scheduler_->cancel(RequestId{1}));
+  EXPECT_EQ(scheduler_->parked_bytes(), 0U);
+  run_dry();
+  expect_nothing_left();
+}
+
+TEST_F(SchedulerTest, APreemptedRequestIsNotResumedOnlyToBePreemptedAgain) {
+  open({.context_tokens = 256,
+        .cells = 256,
+        .sequences = 4,
+        .batch_tokens = 64,
+        .mixed_batch_tokens = 32,
+        .waiting_max = 8});
+  for (std::uint64_t id = 0; id < 4; ++id) ask(id, counting(static_cast<TokenId>(1000 * (id + 1)), 40), 150);
+  run_dry();
+  // 760 tokens through 256 cells: each of them has to step back, but not over and over.
+  EXPECT_GT(scheduler_->stats().preemptions, 0U);
+  EXPECT_LE(scheduler_->stats().preemptions, 6U);
+  for (std::uint64_t id = 0; id < 4; ++id) {
+    EXPECT_EQ(stories_[id].tokens, expected_answer(counting(static_cast<TokenId>(1000 * (id + 1)), 40), 150));
+  }
+}
+
+TEST_F(SchedulerTest, CopiesOfAPromptComputeOnlyItsLastPart) {
+  // What an n > 1 becomes: the same prompt four times, together.
+  for (std::uint64_t id = 1; id <= 4; ++id) ask(id, counting(1000, 200), 10);
+  run_dry();
+  EXPECT_EQ(scheduler_->stats().computed_tokens, 200U + 3 * 8);
+  EXPECT_EQ(cached(1), 0U);
+  for (std::uint64_t id = 2; id <= 4; ++id) EXPECT_EQ(cached(id), 192U);
+  for (std::uint64_t id = 1; id <= 4; ++id) EXPECT_EQ(stories_[id].tokens, expected_answer(counting(1000, 200), 10));
+}
+
+TEST_F(SchedulerTest, OfThoseWhoWaitedForACancelledOneTheFirstComputesForTheOthers) {
+  for (std::uint64_t id = 1; id <= 3; ++id) ask(id, counting(1000, 400), 4);
+  step();
+  EXPECT_EQ(scheduler_->stats().waiting, 2U);
+  EXPECT_TRUE(scheduler_->cancel(RequestId{1}));
+  step();
+  EXPECT_TRUE(stories_[2].accepted.has_value());
+  EXPECT_FALSE(stories_[3].accepted.has_value());
+  run_dry();
+  EXPECT_EQ(cached(3), 384U);
+  EXPECT_EQ(backend_->tokens_computed, 400U + 3 + 16 + 3);  // 64 of the first serve the second
+}
+
+TEST_F(SchedulerTest, LogProbabilitiesComeWithTheirTokens) {
+  auto made = request(1, counting(1000, 20), 5);
+  made.logprobs = 0;
+  ASSERT_TRUE(submit(made).ok());
+  std::vector<Outgoing> out;
+  while (!scheduler_->idle()) ASSERT_TRUE(scheduler_->step(out));
+  std::size_t tokens = 0;
+  for (const Outgoing& each : out) {
+    const auto* output = std::get_if<Output>(&each.event.body);
+    if (output == nullptr) continue;
+    ASSERT_EQ(output->logprobs.size(), output->tokens.size());
+    EXPECT_EQ(output->logprobs[0].logprob, -static_cast<float>(output->tokens[0]));
+    tokens += output->tokens.size();
+  }
+  EXPECT_EQ(tokens, 5U);
+}
+
 TEST_F(SchedulerTest, ARequestAsLongAsThePoolFinishes) {
   open({.context_tokens = 100,
         .cells = 100,
@@ -438,7 +690,10 @@ TEST_F(SchedulerTest, StaysExactUnderRandomLoad) {
           .batch_tokens = 32,
           .mixed_batch_tokens = static_cast<std::uint32_t>(4 + rng.below(28)),
           .waiting_max = 20,
-          .block_tokens = static_cast<std::uint32_t>(rng.below(2) == 0 ? 16 : 4)});
+          .block_tokens = static_cast<std::uint32_t>(rng.below(2) == 0 ? 16 : 4),
+          .reuse_blocks = seed % 5 != 0,
+          .parked_bytes_max = rng.below(3) * 200});
+    backend_->restore_fails = rng.below(4) == 0;
     stories_.clear();
     std::map<std::uint64_t, GenerateRequest> live;
     std::uint64_t next_id = 1;
