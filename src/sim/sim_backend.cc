@@ -59,41 +59,21 @@ DecodeStatus SimBackend::decode(std::span<const BatchToken> batch) {
 
 void SimBackend::place(const BatchToken& token) {
   Sequence& its = sequence(token.sequence);
+  KV_CHECK(token.position == static_cast<std::int32_t>(its.cells.size()));
   const ModelState before = its.cells.empty() ? kNothingRead : cells_[its.cells.back()].after;
-  append(its, token.position, before, read(before, token.token));
+  append(its, {before, read(before, token.token)});
 }
 
-void SimBackend::append(Sequence& its, std::int32_t position, ModelState before, ModelState after) {
-  KV_CHECK(position == static_cast<std::int32_t>(its.cells.size()));
+void SimBackend::append(Sequence& its, const Saved& read_here) {
   KV_CHECK(!free_.empty());
   const kv::CellId cell = free_.back();
   free_.pop_back();
-  cells_[cell] = Cell{.position = position, .sequences = 1, .held = false, .before = before, .after = after};
+  cells_[cell] = Cell{.position = static_cast<std::int32_t>(its.cells.size()),
+                      .sequences = 1,
+                      .held = false,
+                      .before = read_here.before,
+                      .after = read_here.after};
   its.cells.push_back(cell);
-}
-
-bool SimBackend::save(SequenceId id, std::int32_t from, std::size_t bytes_max, std::vector<std::byte>& state) {
-  const auto& its = sequence(id).cells;
-  std::vector<Saved> saved;
-  for (auto position = static_cast<std::size_t>(from); position < its.size(); ++position) {
-    const Cell& cell = cells_[its[position]];
-    saved.push_back({cell.position, cell.before, cell.after});
-  }
-  const auto bytes = std::as_bytes(std::span(saved));
-  if (bytes.size() > bytes_max) return false;
-  state.insert(state.end(), bytes.begin(), bytes.end());
-  return true;
-}
-
-bool SimBackend::restore(SequenceId id, std::span<const std::byte> state) {
-  std::vector<Saved> saved(state.size() / sizeof(Saved));
-  std::memcpy(saved.data(), state.data(), state.size());
-  Sequence& its = sequence(id);
-  for (const auto& [position, before, after] : saved) {
-    append(its, position, before, after);
-    if (!follows(its, static_cast<std::size_t>(position))) its.broken = true;
-  }
-  return true;
 }
 
 bool SimBackend::remove(SequenceId id, std::int32_t from, std::int32_t to) {
@@ -156,6 +136,31 @@ bool SimBackend::follows(const Sequence& its, std::size_t position) const {
   if (position == 0) return cells_[its.cells[0]].before == kNothingRead;
   const kv::CellId previous = its.cells[position - 1];
   return previous != kNoCell && cells_[its.cells[position]].before == cells_[previous].after;
+}
+
+bool SimBackend::save(SequenceId id, std::int32_t from, std::size_t bytes_max, std::vector<std::byte>& state) {
+  const Sequence& its = sequence(id);
+  const auto saved = std::span(its.cells).subspan(static_cast<std::size_t>(from));
+  if (its.broken || saved.size() * sizeof(Saved) > bytes_max) return false;
+  for (const auto cell : saved) {
+    KV_CHECK(cell != kNoCell);
+    const Saved each{cells_[cell].before, cells_[cell].after};
+    const auto bytes = std::as_bytes(std::span(&each, 1));
+    state.insert(state.end(), bytes.begin(), bytes.end());
+  }
+  return true;
+}
+
+bool SimBackend::restore(SequenceId id, std::span<const std::byte> state) {
+  Sequence& its = sequence(id);
+  const std::size_t first = its.cells.size();
+  for (; !state.empty(); state = state.subspan(sizeof(Saved))) {
+    Saved each;
+    std::memcpy(&each, state.data(), sizeof(each));
+    append(its, each);
+  }
+  if (!follows(its, first)) its.broken = true;  // it was saved behind something else
+  return true;
 }
 
 SimBackend::Sequence& SimBackend::sequence(SequenceId id) { return sequences_.at(static_cast<std::size_t>(id)); }

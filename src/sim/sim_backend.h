@@ -3,6 +3,7 @@
 // garbage ever after, as a real model would. What the scheduler must never do ends the process (KV_CHECK).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -53,21 +54,20 @@ class SimBackend final : public engine::Backend {
     ModelState before = 0;  // what was read up to the token before it
     ModelState after = 0;
   };
+  /// A cell outside the pool.
+  struct Saved {
+    ModelState before = 0;
+    ModelState after = 0;
+  };
   struct Sequence {
     std::vector<kv::CellId> cells;  // by position
     bool broken = false;            // its cells did not follow one another
-  };
-  struct Saved {
-    std::int32_t position;
-    ModelState before;
-    ModelState after;
   };
   class Sampler;
 
   Sequence& sequence(engine::SequenceId id);
   void place(const engine::BatchToken& token);
-  /// A free cell at the sequence's end.
-  void append(Sequence& sequence, std::int32_t position, ModelState before, ModelState after);
+  void append(Sequence& sequence, const Saved& read);
   void free_if_unused(kv::CellId cell);
   /// Whether the cell at `position` continues the one before it.
   bool follows(const Sequence& sequence, std::size_t position) const;

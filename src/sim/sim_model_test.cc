@@ -107,7 +107,7 @@ TEST(SimBackend, AnswersFromItsCellsAndGivesGarbageForForeignOnes) {
   const auto sampler = backend.make_sampler({}, {});
   const engine::BatchToken first[] = {token_of(5, 0, 0), token_of(6, 1, 0, true)};
   ASSERT_EQ(backend.decode(first), engine::DecodeStatus::kOk);
-  const TokenId right = sampler->sample(1, false);
+  const TokenId right = sampler->sample(1, false).token;
   EXPECT_EQ(right, raw_answer({5, 6}, 1)[0]);
 
   std::vector<kv::CellId> cells;
@@ -120,14 +120,14 @@ TEST(SimBackend, AnswersFromItsCellsAndGivesGarbageForForeignOnes) {
   backend.attach(1, cells);
   const engine::BatchToken second[] = {token_of(7, 2, 1, true)};
   ASSERT_EQ(backend.decode(second), engine::DecodeStatus::kOk);
-  EXPECT_EQ(sampler->sample(0, false), raw_answer({5, 6, 7}, 1)[0]);
+  EXPECT_EQ(sampler->sample(0, false).token, raw_answer({5, 6, 7}, 1)[0]);
   const engine::BatchToken foreign[] = {token_of(9, 0, 2)};
   ASSERT_EQ(backend.decode(foreign), engine::DecodeStatus::kOk);
   backend.attach(2, std::span(cells).subspan(1));
   const engine::BatchToken third[] = {token_of(7, 2, 2, true)};
   ASSERT_EQ(backend.decode(third), engine::DecodeStatus::kOk);
-  EXPECT_NE(sampler->sample(0, false), raw_answer({5, 6, 7}, 1)[0]);
-  EXPECT_NE(sampler->sample(0, false), raw_answer({9, 6, 7}, 1)[0]);
+  EXPECT_NE(sampler->sample(0, false).token, raw_answer({5, 6, 7}, 1)[0]);
+  EXPECT_NE(sampler->sample(0, false).token, raw_answer({9, 6, 7}, 1)[0]);
 
   backend.remove(1, 0, -1);
   backend.remove(2, 0, -1);

@@ -44,7 +44,6 @@ struct SchedulerOptions {
   std::uint32_t block_tokens = kv::kBlockTokens;
   bool reuse_blocks = true;  // needs a backend that can hold cells
   bool record_kv_events = false;
-  bool reuse_blocks = true;          // needs a backend that can hold cells
   std::size_t parked_bytes_max = 0;  // of preempted requests' state in host memory; 0: always compute again
 };
 

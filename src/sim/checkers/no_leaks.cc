@@ -42,6 +42,7 @@ class NoLeaks final : public Checker {
       return wrong;
     };
     return !tell(stats.running + stats.waiting > 0, "a request is still in the scheduler") &&
+           !tell(worker.scheduler()->parked_bytes() > 0, "parked state belongs to nobody") &&
            !tell(stats.sequences_used > 0, "a sequence is used by nobody") &&
            !tell(stats.cache_blocks_used > 0, "a block is pinned by nobody") &&
            !tell(stats.cells_used != stats.cache_blocks * kv::kBlockTokens, "cells are neither free nor cached") &&
