@@ -101,7 +101,9 @@ TEST(ScriptedEngine, LogprobsComeWhenAskedFor) {
   const auto sink = std::make_shared<Collector>();
   ASSERT_TRUE(engine->submit(request(1, "x"), sink).ok());
   for (const auto& event : sink->wait_for_ends(1)) {
-    if (const auto* output = std::get_if<Output>(&event.body)) EXPECT_TRUE(output->logprobs.empty());
+    if (const auto* output = std::get_if<Output>(&event.body)) {
+      EXPECT_TRUE(output->logprobs.empty());
+    }
   }
   auto asked = request(2, "x");
   asked.logprobs = 1;
