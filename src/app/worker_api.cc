@@ -42,12 +42,12 @@ Tokens encode_raw(const prompt::Tokenizer& tokenizer, const std::string& text, b
 /// A text prompt becomes tokens here; the rest is what every request goes through.
 Result<engine::GenerateRequest> prepare_raw(ir::Request request, bool add_special, const pipeline::Model& model) {
   if (const auto* text = std::get_if<std::string>(&request.prompt)) {
-    if (auto error = pipeline::check_text(request, model, text->size())) return *std::move(error);
+    if (auto error = pipeline::check_text("prompt", model, text->size())) return *std::move(error);
     request.prompt = encode_raw(*model.tokenizer, *text, add_special);
   }
   auto prepared = pipeline::prepare(request, model);
   if (!prepared) return std::move(prepared).error();
-  return std::move(prepared->generate);
+  return std::move(prepared->generate.front());
 }
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
@@ -211,7 +211,7 @@ void WorkerApi::serve_tokenize(Context& context) {
   const auto& model = *parts_.model;
   Result<Tokens> tokens = Tokens{};
   if (const auto* text = std::get_if<std::string>(&call->request.prompt)) {
-    if (auto error = pipeline::check_text(call->request, model, text->size())) return reply_error(context, *error);
+    if (auto error = pipeline::check_text("prompt", model, text->size())) return reply_error(context, *error);
     tokens = encode_raw(*model.tokenizer, *text, call->add_special_tokens.value_or(true));
   } else {
     tokens = pipeline::prompt_tokens(call->request, model);
@@ -349,11 +349,11 @@ void WorkerApi::settle(Lane& lane, RequestId id) {
   } else {
     running.exchange->respond(to_response({200, {}, std::move(out)}, id));
   }
-  ir::End ended;
-  ended.reason = turn.cut() ? ir::FinishReason::kLength : ir::FinishReason::kStop;
-  ended.usage.prompt_tokens = turn.usage().prompt_tokens;
-  ended.usage.completion_tokens = turn.usage().completion_tokens;
-  metrics_.ended(ended, seconds(parts_.clock.now() - running.started));
+  ir::Usage usage;
+  usage.prompt_tokens = turn.usage().prompt_tokens;
+  usage.completion_tokens = turn.usage().completion_tokens;
+  metrics_.choice_ended(turn.cut() ? ir::FinishReason::kLength : ir::FinishReason::kStop);
+  metrics_.ended(usage, seconds(parts_.clock.now() - running.started));
   end(lane, id, 200, turn.cut() ? "length" : "stop");
 }
 
