@@ -92,7 +92,7 @@ TEST_F(LlamaBackendTest, OthersInTheBatchDoNotShowInAttention) {
   std::vector<std::vector<float>> alone;
   std::vector<Tokens> prompts;
   for (SequenceId sequence = 0; sequence < 6; ++sequence) {
-    prompts.push_back(numbers(static_cast<std::size_t>(10 + 30 * sequence), sequence));
+    prompts.push_back(numbers(10 + 30 * static_cast<std::size_t>(sequence), sequence));
     const Tokens& prompt = prompts.back();
     run(sequence, prompt, 0, prompt.size() - 1);
     alone.push_back(run(sequence, prompt, prompt.size() - 1, prompt.size()));

@@ -50,6 +50,7 @@ std::vector<float> random_logits(Rng& rng, std::size_t count, double spread) {
 /// Naive: the probabilities that the settings leave, by sorting everything, in double.
 std::map<TokenId, double> allowed(const ir::Sampling& sampling, const std::vector<float>& logits) {
   std::vector<std::pair<double, TokenId>> order;
+  order.reserve(logits.size());
   const double best = *std::ranges::max_element(logits);
   for (std::size_t i = 0; i < logits.size(); ++i) {
     order.emplace_back(std::exp((logits[i] - best) / sampling.temperature), static_cast<TokenId>(i));
