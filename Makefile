@@ -36,6 +36,7 @@ check-full:
 	@scripts/check --full $(PART)
 
 bench: build
+	@scripts/setup --peers
 	@scripts/bench
 
 golden: configure

@@ -157,7 +157,7 @@ class LlamaServer:
 
 
 def run(cache, model, sizes):
-    """The figures, or None where the server is not there (scripts/setup --dev builds it)."""
+    """The figures, or None where the server is not there (scripts/setup --peers builds it)."""
     binary = os.path.join(cache, "llama-server")
     if not os.access(binary, os.X_OK):
         return None
