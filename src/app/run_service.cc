@@ -69,13 +69,14 @@ void drain(const RunParts& parts, net::Server& server) {
     write_stderr(fmt::format("kvern: finishing {} request(s), at most {} s more; once more Ctrl-C stops at once\n",
                              service.active(), parts.settings.drain_deadline.count() / 1000));
   }
+  const auto until = std::chrono::steady_clock::now() + parts.settings.drain_deadline;
   if (!wait_for_quiet(service, parts.settings.drain_deadline)) {
     parts.log.warn("drain deadline", {{"requests", static_cast<std::uint64_t>(service.active())}});
     service.fail_all();
     wait_for_quiet(service, kFarewell);
   }
   server.drain();  // what was answered leaves before its connection closes
-  const auto flushed_by = std::chrono::steady_clock::now() + kFarewell;
+  const auto flushed_by = std::max(until, std::chrono::steady_clock::now() + kFarewell);
   while (server.stats().exchanges > 0 && std::chrono::steady_clock::now() < flushed_by) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

@@ -192,7 +192,7 @@ void Connection::refuse(int status, std::string_view reason) {
 
 void Connection::respond(Response response) {
   const bool keep = !close_after_ && !response.close && !shard_->draining();
-  shard_->counters().exchanges.fetch_sub(1, std::memory_order_relaxed);
+  ++leaving_;
   answer(std::move(response), keep);
 }
 
@@ -235,7 +235,7 @@ void Connection::write(std::string_view bytes) {
 
 void Connection::finish() {
   KV_DCHECK(streaming_);
-  shard_->counters().exchanges.fetch_sub(1, std::memory_order_relaxed);
+  ++leaving_;
   if (chunked_ && !head_only_) {
     seal_chunk();
     out_.append("0\r\n\r\n");
@@ -306,6 +306,7 @@ bool Connection::send_now() {
 }
 
 void Connection::sent_all() {
+  shard_->counters().exchanges.fetch_sub(std::exchange(leaving_, 0), std::memory_order_relaxed);
   if (kind == DeadlineKind::kWrite) disarm();
   if (state_ == State::kServing) return;
   if (close_after_) return linger();
@@ -372,7 +373,8 @@ void Connection::on_drain() {
 void Connection::cut(Tell tell) {
   if (state_ == State::kClosed) return;
   const auto self = shared_from_this();
-  if (state_ == State::kServing) shard_->counters().exchanges.fetch_sub(1, std::memory_order_relaxed);
+  if (state_ == State::kServing) ++leaving_;
+  shard_->counters().exchanges.fetch_sub(std::exchange(leaving_, 0), std::memory_order_relaxed);
   if (refusing_) shard_->counters().refusing.fetch_sub(1, std::memory_order_relaxed);
   state_ = State::kClosed;
   disarm();

@@ -82,7 +82,8 @@ class Connection final : public Deadline, public std::enable_shared_from_this<Co
 
   std::string out_;  // bytes of the wire
   std::size_t out_sent_ = 0;
-  std::string stream_;  // bytes of a streamed answer that are in no chunk yet
+  std::string stream_;         // bytes of a streamed answer that are in no chunk yet
+  std::uint32_t leaving_ = 0;  // exchanges that were answered, and whose bytes have not all left
   bool streaming_ = false;
   bool chunked_ = false;
   bool head_only_ = false;

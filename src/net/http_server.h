@@ -98,7 +98,7 @@ struct ServerStats {
   std::uint64_t accepted = 0;
   std::uint64_t refused = 0;  // over connections_max or out of descriptors
   std::uint32_t open = 0;
-  std::uint32_t exchanges = 0;  // requests being served
+  std::uint32_t exchanges = 0;  // requests being served, until the last byte of the answer has left
   std::uint64_t writes = 0;     // to sockets, since the start
 };
 

@@ -73,7 +73,7 @@ def with_empty_token_named_twice(data):
 
 
 def with_nan(data, tensor):
-    """One number of a float32 tensor is none."""
+    """The first block of a Q8_0 tensor has a scale that is no number."""
     kind, at = Gguf(data).tensors[tensor]
-    assert kind == 0, "float32"
-    return data[:at] + struct.pack("<f", float("nan")) + data[at + 4:]
+    assert kind == 8, "Q8_0"
+    return data[:at] + struct.pack("<e", float("nan")) + data[at + 2:]

@@ -67,7 +67,7 @@ class Faults(unittest.TestCase):
         with open(MODEL, "rb") as file:
             whole = file.read()
         for name, data in {"twice.gguf": gguf.with_empty_token_named_twice(whole),
-                           "nan.gguf": gguf.with_nan(whole, "output_norm.weight")}.items():
+                           "nan.gguf": gguf.with_nan(whole, "token_embd.weight")}.items():
             with self.subTest(name):
                 self.assert_fails(["--model", self.file(name, data)], name)
 

@@ -162,8 +162,10 @@ Result<void> LlamaBackend::try_out(const std::string& path) {
   batch_.logits[0] = 1;
   if (llama_decode(context_.get(), batch_) != 0) return start_up_error(path, "the model does not run");
   const float* logits = llama_get_logits_ith(context_.get(), 0);
-  const bool numbers =
-      logits != nullptr && std::all_of(logits, logits + vocab_size_, [](float logit) { return !std::isnan(logit); });
+  // What is no number turns into nothing at the next quantised product, and then all tokens are as likely.
+  const bool numbers = logits != nullptr &&
+                       std::all_of(logits, logits + vocab_size_, [](float logit) { return !std::isnan(logit); }) &&
+                       std::any_of(logits, logits + vocab_size_, [logits](float logit) { return logit != logits[0]; });
   if (!numbers) return start_up_error(path, "its weights give no numbers");
   llama_memory_clear(memory_, false);
   return {};
