@@ -121,8 +121,8 @@ TEST_P(AdapterConformance, RefusalsHaveACodeAndOurWords) {
       {503, ErrorCode::kUnavailable}, {504, ErrorCode::kTimeout},     {302, ErrorCode::kUnavailable}};
   std::uint64_t id = 0;
   for (const auto& [status, code] : rows) {
-    FakeWorker worker([status = status](const Asked&) {
-      return Plan{{http_answer(status, "secret of the worker", "text/plain", "location: http://127.0.0.1:1/\r\n")}};
+    FakeWorker worker([answered = status](const Asked&) {
+      return Plan{{http_answer(answered, "secret of the worker", "text/plain", "location: http://127.0.0.1:1/\r\n")}};
     });
     start(worker.port());
     const Heard heard = run(request(++id));
