@@ -72,9 +72,15 @@ void Answer::tick() {
   });
 }
 
+net::Headers Answer::headers(std::string_view content_type) const {
+  auto headers = answer_headers(note_.id, content_type);
+  if (!worker_.empty()) headers.emplace_back("x-kvern-worker", worker_);
+  return headers;
+}
+
 void Answer::start_stream() {
   head_sent_ = true;
-  auto headers = answer_headers(note_.id, "text/event-stream; charset=utf-8");
+  auto headers = this->headers("text/event-stream; charset=utf-8");
   headers.emplace_back("cache-control", "no-cache");
   headers.emplace_back("x-accel-buffering", "no");
   exchange_->start(200, std::move(headers));
@@ -94,6 +100,9 @@ void Answer::on_events(std::uint32_t choice, std::vector<ir::Event> events) {
       return end(&failure->error, {});
     }
     encoder_->add(choice, event, out_);
+    if (const auto* started = std::get_if<ir::Start>(&event); started != nullptr && worker_.empty()) {
+      worker_ = started->worker;
+    }
     // A Start alone is the engine's word that it began, not a token: the head waits for one.
     if (stream_ && !head_sent_ && !std::holds_alternative<ir::Start>(event)) start_stream();
     if (const auto* ended = std::get_if<ir::End>(&event)) {
@@ -134,7 +143,7 @@ void Answer::end(const Error* error, std::string_view reason) {
     exchange_->finish();
   } else {
     net::Response response;
-    response.headers = answer_headers(note_.id, "application/json");
+    response.headers = headers("application/json");
     response.body = std::move(out_);
     exchange_->respond(std::move(response));
   }
@@ -149,6 +158,7 @@ void Answer::end(const Error* error, std::string_view reason) {
                         {"prompt_tokens", usage.prompt_tokens},
                         {"cached_tokens", usage.cached_tokens.value_or(0)},
                         {"completion_tokens", usage.completion_tokens},
+                        {"worker", worker_},
                         {"end", error != nullptr ? to_string(error->code) : reason},
                         {"client_request_id", note_.client_request_id}});
   over(status);

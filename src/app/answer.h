@@ -50,6 +50,7 @@ class Answer final : public pipeline::EventReceiver, public std::enable_shared_f
 
  private:
   void start_stream();
+  net::Headers headers(std::string_view content_type) const;
   void end(const Error* error, std::string_view reason);
   void tick();
   void over(int status);
@@ -63,7 +64,8 @@ class Answer final : public pipeline::EventReceiver, public std::enable_shared_f
   const RequestNote note_;
   std::uint32_t running_;  // choices that have not ended
   ir::UsageSum usage_;
-  std::string out_;  // encoded, not yet handed to the exchange
+  std::string worker_;  // who runs the first choice that began; empty: not told
+  std::string out_;     // encoded, not yet handed to the exchange
   TimePoint last_write_;
   bool head_sent_ = false;
   bool over_ = false;

@@ -58,9 +58,13 @@ class Wire final : public net::Exchange {
   void respond(net::Response response) override {
     status = response.status;
     bytes = response.body;
+    headers = response.headers;
     finished = true;
   }
-  void start(int code, net::Headers) override { status = code; }
+  void start(int code, net::Headers sent) override {
+    status = code;
+    headers = std::move(sent);
+  }
   void write(std::string_view text) override { bytes += text; }
   void finish() override { finished = true; }
   void abort() override {}
@@ -68,6 +72,7 @@ class Wire final : public net::Exchange {
   void on_gone(std::function<void()> callback) override { hang_up = std::move(callback); }
 
   int status = 0;
+  net::Headers headers;
   std::string bytes;
   bool finished = false;
   std::function<void()> hang_up;
@@ -92,7 +97,7 @@ class AnswerTest : public testing::Test {
                                              [this](int status) { over_.push_back(status); }});
     answer_->begin();
   }
-  void start(std::uint32_t choice = 0) { answer_->on_events(choice, {ir::Start{{5, 0, 0, 0}}}); }
+  void start(std::uint32_t choice = 0) { answer_->on_events(choice, {ir::Start{{5, 0, 0, 0}, worker_}}); }
   void text(std::string text, std::uint32_t choice = 0) {
     answer_->on_events(choice, {ir::BlockStart{0, ir::BlockKind::kText, {}, {}}, ir::BlockDelta{0, std::move(text)}});
   }
@@ -109,6 +114,7 @@ class AnswerTest : public testing::Test {
   std::shared_ptr<Wire> wire_;
   std::shared_ptr<Answer> answer_;
   std::vector<int> over_;
+  std::string worker_;
 };
 
 TEST_F(AnswerTest, AStreamsHeadWaitsForTheFirstToken) {
@@ -122,6 +128,26 @@ TEST_F(AnswerTest, AStreamsHeadWaitsForTheFirstToken) {
   EXPECT_TRUE(wire_->finished);
   EXPECT_THAT(wire_->bytes, HasSubstr("data: [DONE]\n\n"));
   EXPECT_EQ(over_, std::vector<int>{200});
+}
+
+TEST_F(AnswerTest, ItsHeadNamesTheWorkerThatIsKnownByThen) {
+  for (const bool stream : {false, true}) {
+    wire_ = std::make_shared<Wire>(loop_);
+    worker_ = "gpu-1";
+    ask(stream);
+    start();
+    worker_ = "gpu-2";
+    start();
+    text("hello");
+    end();
+    EXPECT_EQ(net::find_header(wire_->headers, "x-kvern-worker"), "gpu-1");
+    worker_.clear();
+  }
+  wire_ = std::make_shared<Wire>(loop_);
+  ask(true);
+  start();
+  text("hello");
+  EXPECT_EQ(net::find_header(wire_->headers, "x-kvern-worker"), std::nullopt) << "one engine has no name";
 }
 
 TEST_F(AnswerTest, AFailureBeforeTheFirstTokenIsAStatus) {

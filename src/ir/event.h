@@ -35,6 +35,7 @@ struct Usage {
 /// The engine took the request: its prompt's length is known from here on.
 struct Start {
   Usage usage;
+  std::string worker;  // who runs it, where there are several
   bool operator==(const Start&) const = default;
 };
 struct BlockStart {

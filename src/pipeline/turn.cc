@@ -18,7 +18,7 @@ void Turn::on_engine(const engine::EngineEvent& event, TurnOutput& out) {
   if (const auto* accepted = std::get_if<engine::Accepted>(&event.body)) {
     usage_.prompt_tokens = accepted->prompt_tokens;
     usage_.cached_tokens = accepted->cached_tokens;
-    emit(ir::Start{usage_}, out);
+    emit(ir::Start{usage_, accepted->worker}, out);
   } else if (const auto* output = std::get_if<engine::Output>(&event.body)) {
     on_output(*output, out);
   } else if (const auto* finished = std::get_if<engine::Finished>(&event.body)) {

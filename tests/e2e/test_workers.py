@@ -43,6 +43,8 @@ class Fleet(unittest.TestCase):
         placed = {key.split('worker="')[1].split('"')[0]: value for key, value in front.metrics().items()
                   if key.startswith("kvern_worker_placed{")}
         self.assertEqual(placed, {"w0": STREAMS / 2, "w1": STREAMS / 2})
+        reply = front.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "quick"}]})
+        self.assertIn(reply.headers["x-kvern-worker"], ("w0", "w1"))
         quiet(front, *self.workers)
 
     def test_kill_and_restart(self):
