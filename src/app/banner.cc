@@ -75,6 +75,7 @@ std::string worker_banner(const LoadedModel& loaded, const EventSource& events, 
     line(text, "events", events.endpoint);
     more += fmt::format(", events: \"{}\"", events.endpoint);
   }
+  if (events.connects) more += ", bind: true";
   if (!events.replay_endpoint.empty()) more += fmt::format(", replay: \"{}\"", events.replay_endpoint);
   return text + fmt::format(
                     "\n  For the workers file of `kvern serve --workers FILE`:\n"

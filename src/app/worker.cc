@@ -1,10 +1,13 @@
 #include "app/worker.h"
 
+#include <fmt/format.h>
+
 #include "app/banner.h"
 #include "app/engine_metrics.h"
 #include "app/model_loader.h"
 #include "app/run_service.h"
 #include "app/worker_api.h"
+#include "engine/events/endpoint.h"
 #include "engine/events/publisher.h"
 
 namespace kvern::app {
@@ -18,6 +21,13 @@ Result<std::shared_ptr<Publisher>> make_publisher(const Settings& settings) {
     if (settings.replay.empty()) return std::shared_ptr<Publisher>();
     return fail(ErrorCode::kInvalidRequest, "--replay goes only with --events");
   }
+  for (const auto& endpoint : {settings.events, settings.replay}) {
+    if (settings.insecure || !engine::events::beyond_loopback(endpoint)) continue;
+    return fail(ErrorCode::kForbidden,
+                fmt::format("refusing to publish KV events at {}: they hold the token ids of prompts, and ZeroMQ asks "
+                            "nobody who he is. Use 127.0.0.1, or say --insecure on a network of trust.",
+                            endpoint));
+  }
   engine::events::PublisherOptions options;
   options.endpoint = settings.events;
   options.replay_endpoint = settings.replay;
@@ -26,8 +36,9 @@ Result<std::shared_ptr<Publisher>> make_publisher(const Settings& settings) {
   return std::shared_ptr<Publisher>(*std::move(publisher));
 }
 
-EventSource source_of(const std::shared_ptr<Publisher>& publisher) {
-  return publisher ? EventSource{publisher->endpoint(), publisher->replay_endpoint()} : EventSource{};
+EventSource source_of(const std::shared_ptr<Publisher>& publisher, const Settings& settings) {
+  if (!publisher) return {};
+  return {publisher->endpoint(), publisher->replay_endpoint(), !engine::events::binds_by_default(settings.events)};
 }
 
 void publish_events(Metrics& metrics, const std::shared_ptr<Publisher>& publisher) {
@@ -59,8 +70,10 @@ int worker(const Settings& settings) {
   publish_engine(metrics, loaded->model->name, [engine = loaded->model->engine] { return engine->stats(); });
   Threads threads(settings, clock);
   WorkerApi api({clock, log, metrics, threads.pool(), loaded->model, settings.limits, guard_options(settings),
-                 threads.loops(), source_of(*publisher)});
-  const auto greeting = [&](const std::string& url) { return worker_banner(*loaded, source_of(*publisher), url); };
+                 threads.loops(), source_of(*publisher, settings)});
+  const auto greeting = [&](const std::string& url) {
+    return worker_banner(*loaded, source_of(*publisher, settings), url);
+  };
   return run_service({settings, signals, log, metrics, threads, api, greeting});
 }
 

@@ -24,6 +24,7 @@ namespace kvern::app {
 struct EventSource {
   std::string endpoint;
   std::string replay_endpoint;
+  bool connects = false;  // to a subscriber that binds
 };
 
 struct WorkerApiParts {

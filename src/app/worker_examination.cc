@@ -20,6 +20,11 @@ namespace {
 
 using engine::Fetched;
 
+/// A worker may write anything where a number belongs.
+std::int64_t integer_or(json::Value value, std::int64_t otherwise) {
+  return value.is(json::Kind::kNumber) ? value.integer().value_or(otherwise) : otherwise;
+}
+
 constexpr auto kAnswersWithin = std::chrono::seconds(10);
 /// A first token may wait in the worker's queue.
 constexpr auto kGeneratesWithin = std::chrono::seconds(60);
@@ -190,8 +195,7 @@ class Examination {
       return true;
     }
     Tokens theirs;
-    for (const auto& child : told->children())
-      theirs.push_back(static_cast<TokenId>(child.value.integer().value_or(-1)));
+    for (const auto& child : told->children()) theirs.push_back(static_cast<TokenId>(integer_or(child.value, -1)));
     const prompt::Span span{std::string(kTrickyText), prompt::Origin::kTemplate};
     const Tokens ours = vocabulary_->tokenizer->encode({&span, 1});
     if (ours == theirs) {
@@ -240,7 +244,7 @@ class Examination {
     const auto before = cache_hits();
     const Answer again(complete(0));
     const auto told = again.at({"usage", "prompt_tokens_details", "cached_tokens"});
-    const std::int64_t cached = told ? told->integer().value_or(0) : 0;
+    const std::int64_t cached = told ? integer_or(*told, 0) : 0;
     const auto after = cache_hits();
     const bool has_hits = cached > 0 || (before && after && *after > *before);
     if (has_hits) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <utility>
 
 #include "app/engine_metrics.h"
@@ -177,6 +178,12 @@ void Workers::tick() {
 }
 
 void Workers::reread() {
+  // Opening anything else (a pipe) may wait for ever, and the end of this process with it.
+  std::error_code fault;
+  if (!std::filesystem::is_regular_file(path_, fault)) {
+    parts_.log.error("workers file is not taken: the workers stay as they were", {{"reason", "it is not a file"}});
+    return;
+  }
   auto specs = read_workers_file(path_);
   const auto applied = specs ? apply(*std::move(specs)) : Result<void>(specs.error());
   if (applied) {

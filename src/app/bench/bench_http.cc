@@ -307,10 +307,8 @@ class Bench {
       options.connections = kHeldStreams;
       options.requests_max = kHeldStreams;
       double peak = before;
-      net::LoadResult outcome;
-      std::thread sampler;
       std::atomic<bool> done{false};
-      sampler = std::thread([&] {
+      std::thread sampler([&] {
         while (!done.load()) {
           peak = std::max(peak, static_cast<double>(target.process->resident_bytes()));
           std::this_thread::sleep_for(std::chrono::milliseconds(50));
