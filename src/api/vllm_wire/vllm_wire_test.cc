@@ -172,7 +172,8 @@ TEST(VllmWire, WrongRequestsNameTheField) {
 TEST(VllmWire, ErrorsHaveVllmsEnvelope) {
   Error error = fail(ErrorCode::kNotFound, "The model `nope` does not exist. Valid aliases: smol.");
   error.param = "model";
-  const auto recorded = json::Document::parse(call_named("err-model"), {});
+  const std::string call = call_named("err-model");  // what is parsed are views of it
+  const auto recorded = json::Document::parse(call, {});
   ASSERT_TRUE(recorded.ok());
   EXPECT_EQ(vllm_error(error).body, (*recorded)->root().find("body")->string());
   EXPECT_EQ(vllm_error(error).status, 404);
