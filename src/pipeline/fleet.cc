@@ -257,6 +257,7 @@ std::optional<Error> Fleet::State::place(RequestId id, Error when_none_is_left) 
   for (;;) {
     const auto slots = this->slots();
     std::vector<bool> healthy;
+    healthy.reserve(slots.size());
     for (const auto& slot : slots) healthy.push_back(slot->engine->healthy());
     std::optional<Handover> handover;
     {

@@ -24,7 +24,7 @@ engine::SchedulerOptions draw_engine(Rng& rng) {
   options.batch_tokens = draw(rng, 16, 200);
   options.mixed_batch_tokens = draw(rng, 1, options.batch_tokens);
   // Each parked token takes two numbers (SimBackend::save): room for none, for some, for all.
-  if (chance(rng, 0.7)) options.parked_bytes_max = 16 * draw(rng, 16, 2 * Site::kContextTokens);
+  if (chance(rng, 0.7)) options.parked_bytes_max = std::size_t{16} * draw(rng, 16, 2 * Site::kContextTokens);
   options.waiting_max = draw(rng, 2, 16);
   return options;
 }

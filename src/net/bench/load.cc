@@ -29,7 +29,8 @@ Distribution summary(std::vector<float>& values) {
   if (values.empty()) return out;
   std::ranges::sort(values);
   const auto at = [&](double part) {
-    return static_cast<double>(values[std::min(values.size() - 1, static_cast<std::size_t>(part * out.count))]);
+    const double rank = part * static_cast<double>(values.size());
+    return static_cast<double>(values[std::min(values.size() - 1, static_cast<std::size_t>(rank))]);
   };
   double sum = 0;
   for (const float value : values) sum += static_cast<double>(value);
