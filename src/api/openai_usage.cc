@@ -21,4 +21,14 @@ void append_openai_usage(const ir::Usage& usage, std::string& out) {
   writer.end_object();
 }
 
+void append_stream_end(std::string_view head, bool include_usage, const ir::Usage& usage, std::string& out) {
+  if (include_usage) {
+    out += head;
+    out += R"("choices":[],"usage":)";
+    append_openai_usage(usage, out);
+    out += "}\n\n";
+  }
+  out += "data: [DONE]\n\n";
+}
+
 }  // namespace kvern::api

@@ -116,6 +116,25 @@ class ScriptedWorker(unittest.TestCase):
         self.assertEqual(self.server.request("POST", "/v1/completions", "{}", {"content-type": "text/plain"}).status, 415)
 
 
+class Events(unittest.TestCase):
+    """Where KV events go, and what the operator is told about it."""
+
+    def test_they_leave_the_machine_only_when_asked_to(self):
+        for flags in (("--events", "tcp://*:*"), ("--events", "tcp://127.0.0.1:*", "--replay", "tcp://0.0.0.0:*")):
+            worker = Worker("--model", MODEL, *flags, wait=False)
+            self.assertNotEqual(worker.wait_exit(), 0)
+            self.assertIn("--insecure", worker.output())
+            worker.stop()
+
+    def test_the_line_for_the_workers_file_says_who_binds(self):
+        with Worker("--ctx", "512", "--model", MODEL, "--events", "tcp://127.0.0.1:5557") as connecting:
+            until(lambda: "workers: [" in connecting.output(), what="the banner")
+            self.assertIn("bind: true", connecting.output())
+        with Worker("--ctx", "512", "--model", MODEL, "--events", "tcp://127.0.0.1:*") as binding:
+            until(lambda: "workers: [" in binding.output(), what="the banner")
+            self.assertNotIn("bind: true", binding.output())
+
+
 class ModelWorker(unittest.TestCase):
     """The default model, with KV events."""
 

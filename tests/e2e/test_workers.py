@@ -170,6 +170,19 @@ class WorkersFile(unittest.TestCase):
             self.assertEqual(front.chat("quick", model="other")["model"], "other")
             quiet(front, a, b, c)
 
+    def test_a_pipe_in_place_of_the_file_stops_nothing(self):
+        with Worker("--name", "m", script=SCRIPT) as worker:
+            front = Front([entry("a", worker.url)], "--log-level", "info")
+            self.addCleanup(front.stop)
+            os.unlink(front.file)
+            os.mkfifo(front.file)
+            until(lambda: "it is not a file" in front.output(), what="word of the pipe")
+            self.assertEqual(front.chat("quick")["choices"][0]["message"]["content"], "one two three")
+            front.rewrite(workers_json(entry("b", worker.url)))
+            until(lambda: "b" in front.up(), what="the file that came after it")
+            front.signal(signal.SIGTERM)
+            self.assertEqual(front.wait_exit(), 0, front.output())
+
     def test_a_restart_with_another_length_is_noticed(self):
         worker = Worker("--name", "m", "--ctx", "4096", script=SCRIPT)
         with Front([entry("a", worker.url)], *QUICK) as front:
@@ -235,6 +248,14 @@ class Doctor(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertEqual(checks["token ids"]["finding"], "fault")
         self.assertNotIn("/opt/secret", json.dumps(checks))
+
+    def test_a_worker_that_puts_something_else_where_numbers_belong(self):
+        bad = Misbehaving("odd values", "m")
+        self.addCleanup(bad.stop)
+        code, checks = self.examine(entry("a", bad.url))
+        self.assertEqual(code, 1, "a report, not a crash")
+        self.assertNotEqual(checks["tokenizer"]["finding"], "ok")
+        self.assertIn("prefix caching", checks)
 
 
 if __name__ == "__main__":

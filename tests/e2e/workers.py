@@ -15,6 +15,12 @@ SCRIPT = [{"match": "quick", "text": "one two three", "repeat": True},
           {"text": WORDS, "itl_ms": 15, "repeat": True}]
 
 
+# Well-formed, and something else where a number belongs.
+ODD = {"tokens": ["a", None], "id": "c", "object": "text_completion",
+       "choices": [{"index": 0, "text": "x", "token_ids": [1], "prompt_token_ids": [1], "finish_reason": "length"}],
+       "usage": {"prompt_tokens": 1, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": [1]}}}
+
+
 class Worker(Server):
     verb = "worker"
 
@@ -55,6 +61,8 @@ class Misbehaving:
                 self.close_connection = True
                 if outer.mode == "500":
                     self.answer(500, b"Traceback: /opt/secret/path")
+                elif outer.mode == "odd values":
+                    self.answer(200, json.dumps(ODD).encode())
                 elif outer.mode == "garbage":
                     self.answer(200, b"data: {{{{ nonsense\n\n", "text/event-stream")
                 elif outer.mode == "black hole":

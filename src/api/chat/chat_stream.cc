@@ -101,13 +101,7 @@ class ChatStream final : public Encoder {
     choice.ended = true;
     usage_.add(index_, end.usage);
     if (++ended_ < choices_.size()) return;
-    if (include_usage_) {
-      out += head_text_;
-      out += R"("choices":[],"usage":)";
-      append_openai_usage(usage_.total(), out);
-      out += "}\n\n";
-    }
-    out += "data: [DONE]\n\n";
+    append_stream_end(head_text_, include_usage_, usage_.total(), out);
   }
 
   void on(Choice&, const ir::Failure& failure, std::string& out) {

@@ -65,13 +65,7 @@ class CompletionStream final : public Encoder {
     choices_[index].ended = true;
     usage_.add(index, end.usage);
     if (++ended_ < choices_.size()) return;
-    if (include_usage_) {
-      out += head_text_;
-      out += R"("choices":[],"usage":)";
-      append_openai_usage(usage_.total(), out);
-      out += "}\n\n";
-    }
-    out += "data: [DONE]\n\n";
+    append_stream_end(head_text_, include_usage_, usage_.total(), out);
   }
 
   void chunk(std::uint32_t index, std::string_view text, std::span<const ir::TokenLogprob> logprobs,
