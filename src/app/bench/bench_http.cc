@@ -119,7 +119,8 @@ http {{
     listen 127.0.0.1:{0} backlog=4096;
     keepalive_requests 1000000;
     location / {{
-      proxy_pass http://origin; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off;
+      proxy_pass http://origin; proxy_http_version 1.1; proxy_set_header Connection "";
+      proxy_set_header Host $http_host; proxy_buffering off;
     }}
   }}
 }}
