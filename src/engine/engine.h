@@ -49,7 +49,7 @@ struct TokenLogprob {
 };
 /// New tokens in order. `text` is set only by engines that answer in text instead of ids (scripted `chunks`).
 struct Output {
-  Tokens tokens;
+  StepTokens tokens;
   std::string text;
   std::vector<TokenLogprob> logprobs;  // one for each of `tokens`, or empty
 };

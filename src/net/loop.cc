@@ -1,11 +1,13 @@
 #include "net/loop.h"
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <condition_variable>
+#include <iterator>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -18,14 +20,28 @@ namespace {
 
 namespace asio = boost::asio;
 
+/// Rounds in one go, before sockets have their turn again.
+constexpr int kRoundsMax = 8;
+
 class AsioLoop final : public Loop {
  public:
-  explicit AsioLoop(const Clock& clock) : clock_(clock), io_(1), work_(io_.get_executor()) {
+  explicit AsioLoop(const Clock& clock) : clock_(clock), io_(1), guard_(io_.get_executor()) {
     thread_ = std::thread([this] { run(); });
   }
-  ~AsioLoop() override { stop(); }
+  ~AsioLoop() override {
+    stop();
+    drop();
+  }
 
-  void post(std::function<void()> work) override { asio::post(io_, std::move(work)); }
+  void post(std::function<void()> work) override {
+    if (is_current()) {
+      posted_.push_back(std::move(work));
+      return run_round_soon();
+    }
+    const std::lock_guard lock(inbox_mutex_);
+    inbox_.push_back(std::move(work));
+    if (!std::exchange(inbox_told_, true)) asio::post(io_, [this] { take_inbox(); });
+  }
 
   void post_after(Duration delay, std::function<void()> work) override {
     auto timer = std::make_shared<asio::steady_timer>(io_, delay);
@@ -38,15 +54,7 @@ class AsioLoop final : public Loop {
 
   void after_turn(std::function<void()> work) override {
     after_turn_.push_back(std::move(work));
-    if (after_turn_.size() > 1) return;  // the marker is in the queue
-    asio::post(io_, [this] {
-      // What this work asks for belongs to the next turn.
-      std::vector<std::function<void()>> turn;
-      turn.swap(after_turn_);
-      for (auto& each : turn) each();
-      turn.clear();
-      if (after_turn_.empty()) after_turn_.swap(turn);  // keep the capacity
-    });
+    run_round_soon();
   }
 
   bool is_current() const override { return std::this_thread::get_id() == thread_id_; }
@@ -58,7 +66,7 @@ class AsioLoop final : public Loop {
     }
     auto done = std::make_shared<bool>(false);
     auto taken = std::make_shared<bool>(false);
-    asio::post(io_, [this, done, taken, &work] {
+    post([this, done, taken, &work] {
       {
         const std::lock_guard lock(mutex_);
         if (ended_) return;
@@ -87,6 +95,55 @@ class AsioLoop final : public Loop {
   void* native() override { return &io_; }
 
  private:
+  using Works = std::vector<std::function<void()>>;
+
+  void run_round_soon() {
+    if (!std::exchange(round_armed_, true)) asio::post(io_, [this] { run_rounds(); });
+  }
+
+  /// Lets go of what is left, while posting is still sound: what held it may post again.
+  void drop() {
+    posted_.clear();
+    after_turn_.clear();
+    for (Works dropped;; dropped.clear()) {
+      const std::lock_guard lock(inbox_mutex_);
+      if (inbox_.empty()) return;
+      dropped.swap(inbox_);
+    }
+  }
+
+  void take_inbox() {
+    Works inbox;
+    {
+      const std::lock_guard lock(inbox_mutex_);
+      inbox.swap(inbox_);
+      inbox_told_ = false;
+    }
+    if (posted_.empty()) {
+      posted_.swap(inbox);
+    } else {
+      std::ranges::move(inbox, std::back_inserter(posted_));
+    }
+    // Now and not by way of the queue, which would look at the kernel first.
+    run_rounds();
+  }
+
+  /// A round is what was posted before it, then the after-turn work asked for before it. What either brings is for the
+  /// next; a few of them follow at once, so that what passes through several hands still leaves in the same turn.
+  void run_rounds() {
+    round_armed_ = true;
+    for (int round = 0; round < kRoundsMax && !(posted_.empty() && after_turn_.empty()); ++round) {
+      work_.swap(posted_);
+      ends_.swap(after_turn_);
+      for (auto* works : {&work_, &ends_}) {
+        for (auto& each : *works) each();
+        works->clear();
+      }
+    }
+    round_armed_ = false;
+    if (!posted_.empty() || !after_turn_.empty()) run_round_soon();
+  }
+
   void run() {
     {
       const std::lock_guard lock(mutex_);
@@ -101,8 +158,16 @@ class AsioLoop final : public Loop {
 
   const Clock& clock_;
   asio::io_context io_;
-  asio::executor_work_guard<asio::io_context::executor_type> work_;
-  std::vector<std::function<void()>> after_turn_;  // the loop's own
+  asio::executor_work_guard<asio::io_context::executor_type> guard_;
+  // The loop's own.
+  Works posted_;
+  Works after_turn_;
+  Works work_;  // of the round under way
+  Works ends_;
+  bool round_armed_ = false;
+  std::mutex inbox_mutex_;
+  Works inbox_;  // from other threads
+  bool inbox_told_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ended_ = false;

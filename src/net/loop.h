@@ -1,8 +1,7 @@
 // An event loop on a thread of its own: the Executor of production. One per core; a connection and its request live and
 // die on one. A *turn* is what the loop finds ready between two looks at the kernel. `after_turn` work runs once, after
-// everything that was ready or posted when it was asked for and before what a later look brings, so that all that
-// arrived in a turn leaves in one write per stream. (It is a marker at the end of the ready queue: sustained load
-// cannot starve it.)
+// everything that was posted when it was asked for and before what a later look brings, so that all that arrived in a
+// turn leaves in one write per stream. Sustained load cannot starve it.
 #pragma once
 
 #include <functional>

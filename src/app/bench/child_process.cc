@@ -4,17 +4,16 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
-
-extern char** environ;
 
 namespace kvern::app {
 namespace {
@@ -48,28 +47,49 @@ std::uint64_t number(const std::vector<std::string>& fields, std::size_t field) 
   return fields.size() > field ? std::stoull(fields[field]) : 0;
 }
 
+/// In the new process; only calls that are safe between fork and exec. It ends with `parent`, however that ends: what
+/// measures leaves nothing running.
+[[noreturn]] void become(char* const* arguments, int err, int fault_to, pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(1);
+  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (nothing >= 0 && dup2(nothing, STDIN_FILENO) >= 0 && dup2(nothing, STDOUT_FILENO) >= 0 &&
+      dup2(err, STDERR_FILENO) >= 0) {
+    execvp(arguments[0], arguments);
+  }
+  const int fault = errno;
+  static_cast<void>(!write(fault_to, &fault, sizeof fault));
+  _exit(1);
+}
+
 }  // namespace
 
 std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
 Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const std::vector<std::string>& command) {
   int ends[2];
+  int faults[2];  // tells why exec failed; closed unwritten where it did not
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return fail(ErrorCode::kInternal, "no pipe can be made");
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
+  if (pipe2(faults, O_CLOEXEC) != 0) {
+    close(ends[0]);
+    close(ends[1]);
+    return fail(ErrorCode::kInternal, "no pipe can be made");
+  }
   std::vector<char*> arguments;
   arguments.reserve(command.size() + 1);
   for (const auto& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  pid_t pid = 0;
-  const int fault = posix_spawnp(&pid, arguments[0], &actions, nullptr, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid == 0) become(arguments.data(), ends[1], faults[1], parent);
   close(ends[1]);
-  if (fault != 0) {
+  close(faults[1]);
+  int fault = errno;
+  const bool failed = pid < 0 || read(faults[0], &fault, sizeof fault) > 0;
+  close(faults[0]);
+  if (failed) {
     close(ends[0]);
+    if (pid > 0) waitpid(pid, nullptr, 0);
     return fail(ErrorCode::kUnavailable, fmt::format("{} cannot be started: {}", command[0], strerror(fault)));
   }
   return std::unique_ptr<ChildProcess>(new ChildProcess(pid, ends[0]));

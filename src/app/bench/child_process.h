@@ -15,7 +15,8 @@ namespace kvern::app {
 
 class ChildProcess {
  public:
-  /// Starts `command` (looked up in PATH) with its output going nowhere, its errors kept. The error says what failed.
+  /// Starts `command` (looked up in PATH) with its output going nowhere, its errors kept. It ends with the calling
+  /// thread, even where that is killed. The error says what failed.
   static Result<std::unique_ptr<ChildProcess>> start(const std::vector<std::string>& command);
   /// SIGTERM, then SIGKILL.
   ~ChildProcess();

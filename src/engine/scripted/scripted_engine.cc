@@ -15,6 +15,7 @@ namespace {
 
 /// Tokens of one stream that leave in one turn when no time lies between them, so that streams take turns.
 constexpr std::size_t kBurstTokens = 64;
+constexpr std::size_t kUsualBatch = 32;
 constexpr auto kSlack = std::chrono::milliseconds(1);
 
 struct Generation {
@@ -28,12 +29,14 @@ struct Generation {
   bool stop_token = false;  // a stop token id stands at the end
   ScriptFinish finish = ScriptFinish::kStop;
   std::chrono::milliseconds itl{0};
+  bool cancelled = false;
 };
+using GenerationPtr = std::shared_ptr<Generation>;
 
 struct Due {
   TimePoint at;
   std::uint64_t order;
-  RequestId id;
+  GenerationPtr generation;
   bool operator>(const Due& other) const { return at != other.at ? at > other.at : order > other.order; }
 };
 
@@ -56,19 +59,21 @@ class ScriptedEngine final : public Engine {
   Result<void> submit(GenerateRequest request, std::shared_ptr<EventSink> sink) override {
     const std::lock_guard lock(mutex_);
     if (active_.size() >= options_.active_max || stopping_) return fail(ErrorCode::kOverloaded, "the engine is full");
-    Generation generation{.id = request.id, .sink = std::move(sink)};
-    generation.prompt_tokens = static_cast<std::uint32_t>(request.prompt.size());
+    const auto generation = std::make_shared<Generation>();
+    generation->id = request.id;
+    generation->sink = std::move(sink);
+    generation->prompt_tokens = static_cast<std::uint32_t>(request.prompt.size());
     const ScriptLine* line = script_.take(request.prompt_text);
     std::chrono::milliseconds ttft{0};
     if (line == nullptr) {
-      exhausted_.push_back(std::move(generation));
+      exhausted_.push_back(generation);
     } else {
       ttft = line->ttft;
-      fill(generation, *line, request);
-      stats_.prompt_tokens += generation.prompt_tokens;
-      stats_.computed_tokens += generation.prompt_tokens;
-      due_.push({std::chrono::steady_clock::now() + ttft, order_++, request.id});
-      active_.emplace(request.id, std::move(generation));
+      fill(*generation, *line, request);
+      stats_.prompt_tokens += generation->prompt_tokens;
+      stats_.computed_tokens += generation->prompt_tokens;
+      due_.push({std::chrono::steady_clock::now() + ttft, order_++, generation});
+      active_.emplace(request.id, generation);
     }
     wake_.notify_one();
     return {};
@@ -76,7 +81,11 @@ class ScriptedEngine final : public Engine {
 
   void cancel(RequestId id) override {
     const std::lock_guard lock(mutex_);
-    active_.erase(id);
+    const auto found = active_.find(id);
+    if (found == active_.end()) return;
+    found->second->cancelled = true;  // it may wait in due_ for a while: what it holds goes now
+    found->second->outputs.clear();
+    active_.erase(found);
   }
 
   EngineStats stats() const override {
@@ -125,8 +134,8 @@ class ScriptedEngine final : public Engine {
     std::unique_lock lock(mutex_);
     while (!stopping_) {
       Batches batches;
-      for (auto& generation : exhausted_) {
-        add(batches, generation, Failed{fail(ErrorCode::kEngine, "script exhausted")});
+      for (const auto& generation : exhausted_) {
+        add(batches, *generation, Failed{fail(ErrorCode::kEngine, "script exhausted")});
       }
       exhausted_.clear();
       const TimePoint now = std::chrono::steady_clock::now();
@@ -134,12 +143,12 @@ class ScriptedEngine final : public Engine {
       while (!due_.empty() && due_.top().at <= now + kSlack) {
         const Due due = due_.top();
         due_.pop();
-        if (const auto found = active_.find(due.id); found != active_.end()) {
-          if (advance(batches, found->second)) {
-            active_.erase(found);
-          } else {
-            again.push_back({std::max(due.at + found->second.itl, now), order_++, due.id});
-          }
+        Generation& generation = *due.generation;
+        if (generation.cancelled) continue;
+        if (advance(batches, generation)) {
+          active_.erase(generation.id);
+        } else {
+          again.push_back({std::max(due.at + generation.itl, now), order_++, due.generation});
         }
       }
       for (const auto& due : again) due_.push(due);
@@ -158,8 +167,8 @@ class ScriptedEngine final : public Engine {
       }
     }
     Batches batches;
-    for (auto& [id, generation] : active_) {
-      add(batches, generation, Failed{fail(ErrorCode::kUnavailable, "the engine has stopped")});
+    for (const auto& [id, generation] : active_) {
+      add(batches, *generation, Failed{fail(ErrorCode::kUnavailable, "the engine has stopped")});
     }
     active_.clear();
     lock.unlock();
@@ -169,7 +178,10 @@ class ScriptedEngine final : public Engine {
   template <typename Body>
   static void add(Batches& batches, const Generation& generation, Body body) {
     auto& batch = batches[generation.sink.get()];
-    batch.first = generation.sink;
+    if (!batch.first) {
+      batch.first = generation.sink;
+      batch.second.reserve(kUsualBatch);
+    }
     batch.second.push_back({generation.id, std::move(body)});
   }
 
@@ -212,9 +224,9 @@ class ScriptedEngine final : public Engine {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   Script script_;
-  std::unordered_map<RequestId, Generation> active_;
+  std::unordered_map<RequestId, GenerationPtr> active_;
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
-  std::vector<Generation> exhausted_;
+  std::vector<GenerationPtr> exhausted_;
   std::uint64_t order_ = 0;
   EngineStats stats_;
   bool stopping_ = false;

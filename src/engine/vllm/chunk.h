@@ -26,7 +26,7 @@ struct Chunk {
   bool has_choice = false;
   bool has_text = false;       // text that is not empty
   bool has_token_ids = false;  // an array, also an empty one
-  Tokens tokens;
+  StepTokens tokens;
   std::vector<TokenLogprob> logprobs;
   Finish finish = Finish::kNone;
   std::optional<TokenId> stop_token;  // stop_reason, where it is a token
