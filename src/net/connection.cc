@@ -1,8 +1,7 @@
 #include "net/connection.h"
 
-#include <fmt/format.h>
-
-#include <iterator>
+#include <array>
+#include <charconv>
 #include <utility>
 
 #include "net/response_head.h"
@@ -28,6 +27,12 @@ constexpr std::size_t kDiscardBytes = 64U << 20U;
 constexpr std::size_t kKeepCapacity = 4U << 10U;
 /// Announced lengths are believed for this much of a reservation before bytes have come.
 constexpr std::size_t kReserveBytes = 64U << 10U;
+
+void append_chunk_head(std::string& out, std::size_t size) {
+  std::array<char, 20> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), size, 16).ptr;
+  out.append(digits.data(), end).append("\r\n");
+}
 
 void clear_small(std::string& text) {
   if (text.capacity() > kKeepCapacity) {
@@ -260,7 +265,7 @@ void Connection::flush() {
 
 void Connection::seal_chunk() {
   if (stream_.empty()) return;
-  fmt::format_to(std::back_inserter(out_), "{:x}\r\n", stream_.size());
+  append_chunk_head(out_, stream_.size());
   out_.append(stream_).append("\r\n");
   clear_small(stream_);
 }
@@ -270,7 +275,7 @@ void Connection::seal_chunk() {
 bool Connection::send_now() {
   if (unsent() == 0) return true;
   const bool chunk = chunked_ && !stream_.empty();
-  if (chunk) fmt::format_to(std::back_inserter(out_), "{:x}\r\n", stream_.size());
+  if (chunk) append_chunk_head(out_, stream_.size());
   const std::string_view first = std::string_view(out_).substr(out_sent_);
   const std::string_view end = chunk ? "\r\n" : "";
   std::size_t sent = 0;

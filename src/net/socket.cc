@@ -27,7 +27,8 @@ IoStatus status_of(ssize_t count, std::size_t& bytes) {
   return count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? IoStatus::kWouldBlock : IoStatus::kClosed;
 }
 
-/// Parts up to this sum are copied together: a plain send of an event costs half a microsecond less than a gathered one.
+/// Parts up to this sum are copied together: a plain send of an event costs half a microsecond less than a gathered
+/// one.
 constexpr std::size_t kCopyBytes = 2048;
 
 iovec part_of(std::string_view bytes) {

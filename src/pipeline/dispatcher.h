@@ -3,6 +3,7 @@
 // A request with several choices is one engine request and one Turn for each; they stand and fall together.
 #pragma once
 
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -74,8 +75,9 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   const std::function<RequestId()> mint_;
   std::shared_ptr<Sink> sink_;
   ActiveMap active_;
-  std::unordered_map<RequestId, Place> places_;  // choices at the engine
-  std::vector<RequestId> batch_;                 // those that the batch at hand is about
+  boost::unordered_flat_map<RequestId, Place, std::hash<RequestId>>
+      places_;                    // choices at the engine; asked twice an event
+  std::vector<RequestId> batch_;  // those that the batch at hand is about
 };
 
 }  // namespace kvern::pipeline

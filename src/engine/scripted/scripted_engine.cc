@@ -16,27 +16,30 @@ namespace {
 /// Tokens of one stream that leave in one turn when no time lies between them, so that streams take turns.
 constexpr std::size_t kBurstTokens = 64;
 constexpr std::size_t kUsualBatch = 32;
-constexpr auto kSlack = std::chrono::milliseconds(1);
+/// Tokens leave in steps, as an engine that batches all its streams makes them: up to this much early, never late.
+constexpr auto kStep = std::chrono::milliseconds(2);
+
+TimePoint step_of(TimePoint at) { return at - at.time_since_epoch() % kStep; }
 
 struct Generation {
   RequestId id;
   std::shared_ptr<EventSink> sink;
-  std::vector<Output> outputs;  // one event each
+  const ScriptLine* line = nullptr;
+  Tokens tokens;         // the answer, one event each, where the line has no chunks
+  std::size_t size = 0;  // of the answer, in events
   std::size_t next = 0;
+  std::optional<std::uint32_t> logprobs;  // asked for
   std::uint32_t prompt_tokens = 0;
   bool accepted = false;
   bool cut = false;         // max_tokens reached before the script's end
   bool stop_token = false;  // a stop token id stands at the end
-  ScriptFinish finish = ScriptFinish::kStop;
-  std::chrono::milliseconds itl{0};
-  bool cancelled = false;
+  bool cancelled = false;   // goes when it is due
 };
-using GenerationPtr = std::shared_ptr<Generation>;
 
 struct Due {
   TimePoint at;
   std::uint64_t order;
-  GenerationPtr generation;
+  Generation* generation;
   bool operator>(const Due& other) const { return at != other.at ? at > other.at : order > other.order; }
 };
 
@@ -58,22 +61,21 @@ class ScriptedEngine final : public Engine {
 
   Result<void> submit(GenerateRequest request, std::shared_ptr<EventSink> sink) override {
     const std::lock_guard lock(mutex_);
-    if (active_.size() >= options_.active_max || stopping_) return fail(ErrorCode::kOverloaded, "the engine is full");
-    const auto generation = std::make_shared<Generation>();
+    if (running_ >= options_.active_max || stopping_) return fail(ErrorCode::kOverloaded, "the engine is full");
+    auto generation = std::make_unique<Generation>();
     generation->id = request.id;
     generation->sink = std::move(sink);
     generation->prompt_tokens = static_cast<std::uint32_t>(request.prompt.size());
     const ScriptLine* line = script_.take(request.prompt_text);
-    std::chrono::milliseconds ttft{0};
     if (line == nullptr) {
-      exhausted_.push_back(generation);
+      exhausted_.push_back(std::move(generation));
     } else {
-      ttft = line->ttft;
       fill(*generation, *line, request);
       stats_.prompt_tokens += generation->prompt_tokens;
       stats_.computed_tokens += generation->prompt_tokens;
-      due_.push({std::chrono::steady_clock::now() + ttft, order_++, generation});
-      active_.emplace(request.id, generation);
+      due_.push({std::chrono::steady_clock::now() + line->ttft, order_++, generation.get()});
+      active_[request.id] = std::move(generation);
+      ++running_;
     }
     wake_.notify_one();
     return {};
@@ -82,16 +84,15 @@ class ScriptedEngine final : public Engine {
   void cancel(RequestId id) override {
     const std::lock_guard lock(mutex_);
     const auto found = active_.find(id);
-    if (found == active_.end()) return;
-    found->second->cancelled = true;  // it may wait in due_ for a while: what it holds goes now
-    found->second->outputs.clear();
-    active_.erase(found);
+    if (found == active_.end() || std::exchange(found->second->cancelled, true)) return;
+    found->second->tokens = Tokens();
+    --running_;
   }
 
   EngineStats stats() const override {
     const std::lock_guard lock(mutex_);
     EngineStats stats = stats_;
-    stats.running = static_cast<std::uint32_t>(active_.size());
+    stats.running = running_;
     return stats;
   }
 
@@ -101,27 +102,38 @@ class ScriptedEngine final : public Engine {
   using Batches = std::map<EventSink*, std::pair<std::shared_ptr<EventSink>, std::vector<EngineEvent>>>;
 
   void fill(Generation& generation, const ScriptLine& line, const GenerateRequest& request) const {
-    generation.finish = line.finish;
-    generation.itl = line.itl;
+    generation.line = &line;
+    generation.logprobs = request.logprobs;
     if (line.chunks) {
-      for (const auto& chunk : *line.chunks) generation.outputs.push_back({{}, chunk, {}});
+      generation.size = line.chunks->size();
     } else {
-      for (const TokenId token : line.token_ids ? *line.token_ids : options_.encode(*line.text)) {
-        const auto& stops = request.stop_token_ids;
-        if (generation.outputs.size() >= request.min_tokens && std::ranges::find(stops, token) != stops.end()) {
-          generation.stop_token = true;
-          break;
-        }
-        generation.outputs.push_back({{token}, {}, {}});
-        if (request.logprobs && !line.logprobs.empty())
-          generation.outputs.back().logprobs.push_back(
-              logprob_of(line, generation.outputs.size() - 1, *request.logprobs));
+      generation.tokens = line.token_ids ? *line.token_ids : options_.encode(*line.text);
+      const auto& stops = request.stop_token_ids;
+      for (std::size_t i = request.min_tokens; i < generation.tokens.size() && !generation.stop_token; ++i) {
+        if (std::ranges::find(stops, generation.tokens[i]) == stops.end()) continue;
+        generation.stop_token = true;
+        generation.tokens.resize(i);
       }
+      generation.size = generation.tokens.size();
     }
-    if (generation.outputs.size() > request.max_tokens) {
-      generation.outputs.resize(request.max_tokens);
+    if (generation.size > request.max_tokens) {
+      generation.size = request.max_tokens;
       generation.cut = true;
     }
+  }
+
+  static Output output_of(const Generation& generation) {
+    const ScriptLine& line = *generation.line;
+    Output output;
+    if (line.chunks) {
+      output.text = (*line.chunks)[generation.next];
+      return output;
+    }
+    output.tokens.push_back(generation.tokens[generation.next]);
+    if (generation.logprobs && !line.logprobs.empty()) {
+      output.logprobs.push_back(logprob_of(line, generation.next, *generation.logprobs));
+    }
+    return output;
   }
 
   static TokenLogprob logprob_of(const ScriptLine& line, std::size_t place, std::uint32_t alternatives) {
@@ -140,15 +152,17 @@ class ScriptedEngine final : public Engine {
       exhausted_.clear();
       const TimePoint now = std::chrono::steady_clock::now();
       std::vector<Due> again;
-      while (!due_.empty() && due_.top().at <= now + kSlack) {
+      while (!due_.empty() && step_of(due_.top().at) <= now) {
         const Due due = due_.top();
         due_.pop();
         Generation& generation = *due.generation;
-        if (generation.cancelled) continue;
-        if (advance(batches, generation)) {
+        if (generation.cancelled) {
           active_.erase(generation.id);
+        } else if (advance(batches, generation)) {
+          active_.erase(generation.id);
+          --running_;
         } else {
-          again.push_back({std::max(due.at + generation.itl, now), order_++, due.generation});
+          again.push_back({std::max(due.at + generation.line->itl, now), order_++, due.generation});
         }
       }
       for (const auto& due : again) due_.push(due);
@@ -163,11 +177,12 @@ class ScriptedEngine final : public Engine {
       if (due_.empty()) {
         wake_.wait(lock, [this] { return stopping_ || !due_.empty() || !exhausted_.empty(); });
       } else {
-        wake_.wait_until(lock, due_.top().at);
+        wake_.wait_until(lock, step_of(due_.top().at));
       }
     }
     Batches batches;
     for (const auto& [id, generation] : active_) {
+      if (generation->cancelled) continue;
       add(batches, *generation, Failed{fail(ErrorCode::kUnavailable, "the engine has stopped")});
     }
     active_.clear();
@@ -191,17 +206,18 @@ class ScriptedEngine final : public Engine {
       generation.accepted = true;
       add(batches, generation, Accepted{generation.prompt_tokens, 0});
     }
-    std::size_t burst = generation.itl.count() == 0 ? kBurstTokens : 1;
-    for (; burst > 0 && generation.next < generation.outputs.size(); --burst) {
-      add(batches, generation, std::move(generation.outputs[generation.next++]));
+    std::size_t burst = generation.line->itl.count() == 0 ? kBurstTokens : 1;
+    for (; burst > 0 && generation.next < generation.size; --burst) {
+      add(batches, generation, output_of(generation));
+      ++generation.next;
       ++stats_.generated_tokens;
     }
-    if (generation.next < generation.outputs.size()) return false;
+    if (generation.next < generation.size) return false;
     if (generation.cut) {
       add(batches, generation, Finished{StopCause::kLength, static_cast<std::uint32_t>(generation.next)});
       return true;
     }
-    switch (generation.finish) {
+    switch (generation.line->finish) {
       case ScriptFinish::kStop:
         add(batches, generation,
             Finished{generation.stop_token ? StopCause::kStopToken : StopCause::kEos,
@@ -224,9 +240,10 @@ class ScriptedEngine final : public Engine {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   Script script_;
-  std::unordered_map<RequestId, GenerationPtr> active_;
+  std::unordered_map<RequestId, std::unique_ptr<Generation>> active_;  // cancelled ones too, until they are due
+  std::uint32_t running_ = 0;
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
-  std::vector<GenerationPtr> exhausted_;
+  std::vector<std::unique_ptr<Generation>> exhausted_;
   std::uint64_t order_ = 0;
   EngineStats stats_;
   bool stopping_ = false;
