@@ -93,6 +93,20 @@ class Fleet(unittest.TestCase):
     def test_failures(self):
         self.misbehave("500")
 
+    def test_a_prompt_that_a_worker_echoes_is_not_logged(self):
+        """Neither as text nor as token ids, and it reaches no client."""
+        for mode in ("echo", "echo in the stream"):
+            bad = Misbehaving(mode, "m")
+            self.addCleanup(bad.stop)
+            with Front([entry("bad", bad.url)], "--log-level", "debug") as front:
+                prompt = [1234 + n for n in range(40)]
+                reply = front.post("/v1/completions", {"prompt": prompt, "max_tokens": 4})
+                self.assertEqual(reply.status, 500)
+                until(lambda front=front: "worker says" in front.output(), what="the log line")
+                self.assertIn("type=EngineDeadError", front.output())
+                for seen in (front.output(), reply.body.decode()):
+                    self.assertFalse([token for token in prompt if f"{token}," in seen], seen[-2000:])
+
     def test_hanging_up_reaches_the_worker(self):
         front = self.front()
         streams = [front.stream(messages=[{"role": "user", "content": "go"}]) for _ in range(8)]

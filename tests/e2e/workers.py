@@ -56,11 +56,18 @@ class Misbehaving:
                 return self.answer(200, b"{}")
 
             def do_POST(self):
-                self.rfile.read(int(self.headers["content-length"]))
+                body = self.rfile.read(int(self.headers["content-length"])).decode()
                 outer.asked += 1
                 self.close_connection = True
                 if outer.mode == "500":
                     self.answer(500, b"Traceback: /opt/secret/path")
+                elif outer.mode == "echo":
+                    self.answer(500, json.dumps({"error": {"message": body, "type": "EngineDeadError", "param": None,
+                                                           "code": 500}}).encode())
+                elif outer.mode == "echo in the stream":
+                    self.answer(200, ("data: " + json.dumps({"error": {
+                        "message": body, "type": "EngineDeadError", "code": 500}}) + "\n\n").encode(),
+                        "text/event-stream")
                 elif outer.mode == "odd values":
                     self.answer(200, json.dumps(ODD).encode())
                 elif outer.mode == "garbage":

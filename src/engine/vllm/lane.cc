@@ -113,7 +113,7 @@ class Lane::Stream final : public net::ClientCallbacks, public std::enable_share
       decoder_.end(lane_.events_for(sink_));
     } else {
       Refusal refusal = read_refusal(head_.status, head_.headers, refusal_);
-      log(refusal_);
+      log(refusal.type, refusal.param);
       if (refusal.priority_refused && again_) return send_again();
       decoder_.fail(std::move(refusal.error), lane_.events_for(sink_));
       failure_is_load_ = head_.status == 429;
@@ -129,7 +129,7 @@ class Lane::Stream final : public net::ClientCallbacks, public std::enable_share
       lane_.state_->succeeded(prompt_tokens_, decoder_.cached_tokens());
       return lane_.retire(*this, true);
     }
-    if (!decoder_.worker_text().empty()) log(decoder_.worker_text());
+    if (!decoder_.error_type().empty()) log(loggable_word(decoder_.error_type()), {});
     const auto& events = lane_.events_for(sink_);
     const auto* failed = events.empty() ? nullptr : std::get_if<Failed>(&events.back().body);
     if (failed != nullptr && is_workers_fault(failed->error.code) && !failure_is_load_) {
@@ -152,11 +152,13 @@ class Lane::Stream final : public net::ClientCallbacks, public std::enable_share
     lane_.send(shared_from_this(), *request);
   }
 
-  void log(std::string_view text) const {
+  /// Never the worker's own text: see worker_error.h.
+  void log(std::string_view type, std::string_view param) const {
     lane_.state_->log().warn("worker says", {{"worker", lane_.state_->options().name},
                                              {"id", id_},
                                              {"status", head_.status},
-                                             {"text", text.substr(0, 512)}});
+                                             {"type", type},
+                                             {"param", param}});
   }
 
   const RequestId id_;
