@@ -1,6 +1,9 @@
 #include "app/banner.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/text.h"
 
 namespace kvern::app {
 
@@ -12,19 +15,29 @@ std::string base_url(const std::string& host, std::uint16_t port) {
 namespace {
 
 void line(std::string& text, std::string_view label, const std::string& value) {
-  text += fmt::format("  {:<10} {}\n", label, value);
+  text += fmt::format("  {:<10} {}\n", label, printable(value));  // a worker may call its model anything
+}
+
+/// A model id as it stands in a JSON string inside single quotes of a shell: what is pasted runs nothing else.
+std::string pasted(const std::string& model) {
+  std::string out;
+  for (const char c : printable(model)) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return out;
 }
 
 /// What to paste, for the first clients people try.
 std::string try_it(const std::string& url, const std::string& model, bool needs_name) {
-  const std::string name = needs_name ? fmt::format("\"model\": \"{}\", ", model) : std::string();
+  const std::string name = needs_name ? fmt::format("\"model\": \"{}\", ", pasted(model)) : std::string();
   return fmt::format(
       "\n  Try it:\n"
       "    curl -N {0}/v1/chat/completions -H 'content-type: application/json' \\\n"
       "      -d '{{{2}\"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}], \"stream\": true}}'\n"
       "\n  OpenAI SDKs:  OPENAI_BASE_URL={0}/v1 OPENAI_API_KEY=none\n"
       "  opencode, and other clients of Chat Completions:  base URL {0}/v1, model {1}\n\n",
-      url, model, name);
+      url, printable(model), name);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/json_writer.h"
+#include "base/text.h"
 
 namespace kvern::app {
 namespace {
@@ -33,12 +34,14 @@ bool all_well(const std::vector<Patient>& patients) {
 std::string render_text(const std::vector<Patient>& patients) {
   std::string out;
   const auto line = [&out](std::string_view label, std::string_view text) {
-    if (!text.empty()) fmt::format_to(std::back_inserter(out), "            {:<8} {}\n", label, text);
+    if (!text.empty()) fmt::format_to(std::back_inserter(out), "            {:<8} {}\n", label, printable(text));
   };
   for (const auto& patient : patients) {
-    fmt::format_to(std::back_inserter(out), "{} ({}, {})\n", patient.name, patient.kind, patient.url);
+    fmt::format_to(std::back_inserter(out), "{} ({}, {})\n", printable(patient.name), patient.kind,
+                   printable(patient.url));
     for (const auto& check : patient.checks) {
-      fmt::format_to(std::back_inserter(out), "  {:<8}  {}: {}\n", word(check.finding), check.what, check.found);
+      fmt::format_to(std::back_inserter(out), "  {:<8}  {}: {}\n", word(check.finding), check.what,
+                     printable(check.found));
       line("costs:", check.costs);
       line("remedy:", check.remedy);
     }

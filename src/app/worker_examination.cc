@@ -11,6 +11,7 @@
 #include "app/events_examination.h"
 #include "base/json_reader.h"
 #include "base/json_writer.h"
+#include "base/text.h"
 #include "engine/vllm/fetch.h"
 #include "engine/vllm/probe.h"
 #include "engine/vllm/worker_address.h"
@@ -133,8 +134,9 @@ class Examination {
   }
 
  private:
-  void add(std::string what, Finding finding, std::string found, std::string costs = {}, std::string remedy = {}) {
-    patient_.checks.push_back({std::move(what), finding, std::move(found), std::move(costs), std::move(remedy)});
+  void add(std::string what, Finding finding, std::string_view found, std::string costs = {}, std::string remedy = {}) {
+    // What was found may be the worker's own words; scripts print them too.
+    patient_.checks.push_back({std::move(what), finding, printable(found), std::move(costs), std::move(remedy)});
   }
 
   bool check_reachable() {

@@ -263,6 +263,22 @@ class Doctor(unittest.TestCase):
         self.assertEqual(checks["token ids"]["finding"], "fault")
         self.assertNotIn("/opt/secret", json.dumps(checks))
 
+    def test_a_terminal_obeys_no_worker(self):
+        bad, other = Misbehaving("odd values", "m\x1b]0;owned\x07\x9b2J\u202e'; touch x '"), Misbehaving("500", "other")
+        self.addCleanup(bad.stop)
+        self.addCleanup(other.stop)
+        with Front([entry("a", bad.url), entry("b", other.url)], "--log-level", "debug") as front:
+            done = subprocess.run([BINARY, "doctor", "--workers", front.file], capture_output=True, timeout=PATIENCE,
+                                  check=False, text=True)
+            until(lambda: "Try it" in front.output(), what="the banner")
+            for text in (done.stdout, done.stderr, front.output()):
+                self.assertIn("owned", text) if text else None
+                self.assertFalse([c for c in text if c != "\n" and not c.isprintable()], text)
+            command = front.output().split("Try it:")[1].split("OpenAI SDKs")[0].replace("curl", "echo")
+            printed = subprocess.run(["sh", "-c", command], capture_output=True, cwd=front.folder, check=True, text=True)
+            self.assertFalse(os.path.exists(os.path.join(front.folder, "x")), "what is pasted runs nothing else")
+            self.assertIn("'; touch x '", printed.stdout)
+
     def test_a_worker_that_puts_something_else_where_numbers_belong(self):
         bad = Misbehaving("odd values", "m")
         self.addCleanup(bad.stop)
