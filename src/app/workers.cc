@@ -328,7 +328,7 @@ Workers::Served Workers::serve(const std::string& id, const std::vector<Entry*>&
   std::uint32_t context_tokens = members.front()->facts.max_model_len;
   for (const Entry* entry : members) {
     workers.push_back({entry->spec.name, entry->engine});
-    context_tokens = std::min(context_tokens, entry->facts.max_model_len);
+    context_tokens = std::max(context_tokens, entry->facts.max_model_len);  // the fleet knows who is shorter
   }
   const Entry& first = *members.front();
   if (const auto known = served_.find(id); known != served_.end()) {

@@ -197,6 +197,29 @@ class WorkersFile(unittest.TestCase):
             front.signal(signal.SIGTERM)
             self.assertEqual(front.wait_exit(), 0, front.output())
 
+    def test_each_worker_keeps_its_own_length(self):
+        with Worker("--name", "m", "--ctx", "256", script=SCRIPT) as short, \
+                Worker("--name", "m", "--ctx", "4096", script=SCRIPT) as long, \
+                Front([entry("short", short.url), entry("long", long.url)]) as front:
+            until(lambda: front.up() == {"short", "long"})
+            model = json.loads(front.get("/v1/models").body)["data"][0]
+            self.assertEqual(model["max_model_len"], 4096)
+            ask = lambda words, **more: front.post("/v1/chat/completions", {
+                "messages": [{"role": "user", "content": "quick" + " word" * words}], **more})
+            for _ in range(4):
+                self.assertEqual(ask(500).headers["x-kvern-worker"], "long")
+            self.assertEqual(ask(1, max_tokens=8).headers["x-kvern-worker"], "short")
+            reply = ask(5000)
+            error = json.loads(reply.body)["error"]
+            self.assertEqual((reply.status, error["code"]), (400, "context_length_exceeded"))
+            self.assertIn("4096", error["message"])
+            self.assertNotIn("--ctx", error["message"])
+            # Without the long one: what fits is answered, what does not can come again.
+            long.signal(signal.SIGKILL)
+            until(lambda: front.up() == {"short"})
+            self.assertEqual(ask(1).status, 200)
+            self.assertEqual(ask(500).status, 503)
+
     def test_a_restart_with_another_length_is_noticed(self):
         worker = Worker("--name", "m", "--ctx", "4096", script=SCRIPT)
         with Front([entry("a", worker.url)], *QUICK) as front:

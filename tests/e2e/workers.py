@@ -52,7 +52,7 @@ class Misbehaving:
             def do_GET(self):
                 if self.path == "/v1/models":
                     return self.answer(200, json.dumps(
-                        {"data": [{"id": model, "max_model_len": 4096}]}).encode())
+                        {"data": [{"id": model, "max_model_len": 262_144}]}).encode())
                 return self.answer(200, b"{}")
 
             def do_POST(self):
