@@ -33,7 +33,8 @@ engine::WorkerDeadlines deadlines_of(const Settings& settings) {
   deadlines.first_token = settings.worker_first_token_deadline;
   deadlines.between_tokens = settings.worker_between_tokens_deadline;
   deadlines.silent_max = settings.worker_silent_deadline;
-  deadlines.probe = std::min(deadlines.probe, settings.worker_silent_deadline);
+  // Together no longer than the silence that ends a worker: it takes a failed probe to know.
+  deadlines.probe = std::min(deadlines.probe, settings.worker_silent_deadline / 2);
   deadlines.probe_interval = std::min(deadlines.probe_interval, settings.worker_silent_deadline / 2);
   return deadlines;
 }

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import threading
 import unittest
 
 from harness import BINARY, CACHE, MODEL, PATIENCE, Server, until
@@ -72,6 +73,34 @@ class Fleet(unittest.TestCase):
         self.workers[0].signal(signal.SIGCONT)
         until(lambda: front.up() == {"w0", "w1"}, what="the worker that goes on")
         quiet(front, *self.workers)
+
+    def test_what_a_lost_worker_means_to_a_client(self):
+        """Dead and hanging are one: 503, ask again. There and silent is 504."""
+        long = {"messages": [{"role": "user", "content": "go"}]}
+        def ask(front, into):
+            into.append(front.post("/v1/chat/completions", long))
+        for number in (signal.SIGKILL, signal.SIGSTOP):
+            worker = Worker("--name", "m", script=SCRIPT)
+            with Front([entry("a", worker.url)], "--worker-silent-deadline", "1s") as front:
+                replies = []
+                client = threading.Thread(target=ask, args=(front, replies))
+                client.start()
+                until(lambda worker=worker: worker.running() == 1)
+                until(lambda front=front: front.metric("kvern_worker_tokens") > 0)
+                worker.signal(number)
+                client.join(PATIENCE)
+                self.assertEqual(replies[0].status, 503, number)
+                self.assertIn("retry-after", replies[0].headers)
+                self.assertEqual(json.loads(replies[0].body)["error"]["code"], "service_unavailable")
+                worker.signal(signal.SIGKILL)
+                worker.stop()
+        stalls = Misbehaving("black hole", "m")
+        self.addCleanup(stalls.stop)
+        with Front([entry("a", stalls.url)], "--worker-first-token-deadline", "300ms") as front:
+            ask(front, replies)
+            self.assertEqual(replies[-1].status, 504)
+            until(lambda: "worker failed" in front.output(), what="the log line")
+            self.assertIn("error=timeout", front.output())
 
     def misbehave(self, mode):
         bad = Misbehaving(mode, "m")

@@ -173,7 +173,7 @@ void AnswerDecoder::finish(std::vector<EngineEvent>& out) {
 void AnswerDecoder::end(std::vector<EngineEvent>& out) {
   if (over_) return;
   if (cause_ && held_.empty()) return finish(out);
-  fail(kvern::fail(ErrorCode::kEngine, "The worker broke off its answer."), out);
+  fail(kvern::fail(ErrorCode::kUnavailable, "The worker broke off its answer."), out);
 }
 
 void AnswerDecoder::fail(Error error, std::vector<EngineEvent>& out) {
