@@ -201,6 +201,8 @@ class WorkersFile(unittest.TestCase):
             # `a` leaves while it answers: it finishes.
             front.rewrite(workers_json(entry("b", b.url)))
             until(lambda: front.up() >= {"b"} and b.running() == 0 and a.running() == 4)
+            # And nothing is told of it any more.
+            self.assertEqual([key for key in front.metrics() if 'worker="a"' in key], [])
             self.assertEqual(len(Crowd(front, 4, "quick").wait().exact("one two three")), 4)
             self.assertEqual(len(crowd.wait().exact(WORDS)), 4)
             # A broken edit changes nothing.
