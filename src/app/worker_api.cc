@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/json_writer.h"
 #include "base/rng.h"
+#include "engine/vllm/request_body.h"
 #include "ir/event.h"
 #include "pipeline/prepare.h"
 
@@ -256,6 +257,7 @@ void WorkerApi::serve_completion(Context& context) {
   if (!decoded) return reply_error(context, decoded.error());
   if (!serves(decoded->request.model)) return reply_error(context, unknown_model(decoded->request.model));
   decoded->request.id = context.id;
+  decoded->early_usage = net::find_header(context.request.head.headers, engine::kEarlyUsageHeader).has_value();
 
   Lane& lane = context.lane;
   const RequestId id = context.id;

@@ -282,6 +282,12 @@ class RealModel(unittest.TestCase):
                 again = front.chat(**question)
                 self.assertEqual(again["choices"][0]["message"]["content"], expected)
                 self.assertGreaterEqual(again["usage"]["prompt_tokens_details"]["cached_tokens"], 16)
+                # kvern hangs up at a stop string, before the worker's usage comes: it is told before.
+                stop = expected.split()[2]
+                stopped = front.chat(stop=stop, **question)
+                self.assertNotIn(stop, stopped["choices"][0]["message"]["content"])
+                self.assertEqual(stopped["usage"]["prompt_tokens_details"]["cached_tokens"],
+                                 again["usage"]["prompt_tokens_details"]["cached_tokens"])
                 done = subprocess.run([BINARY, "doctor", "--workers", front.file, "--json"], capture_output=True,
                                       timeout=PATIENCE, check=False, text=True,
                                       env={**os.environ, "KVERN_CACHE": CACHE})
