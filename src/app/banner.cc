@@ -12,7 +12,23 @@ std::string base_url(const std::string& host, std::uint16_t port) {
   return is_v6 ? fmt::format("http://[{}]:{}", host, port) : fmt::format("http://{}:{}", host, port);
 }
 
+std::string reachable_host(const std::string& host) {
+  if (host != "0.0.0.0" && host != "::" && host != "[::]") return host;
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : host;
+}
+
 namespace {
+
+/// An endpoint bound to all addresses, as one that can be connected to.
+std::string reachable_endpoint(const std::string& endpoint, std::string_view url) {
+  const std::size_t begin = url.find("://") + 3;
+  const std::string_view host = url.substr(begin, url.rfind(':') - begin);
+  for (const std::string_view all : {"tcp://0.0.0.0:", "tcp://[::]:", "tcp://*:"}) {
+    if (endpoint.starts_with(all)) return fmt::format("tcp://{}:{}", host, endpoint.substr(all.size()));
+  }
+  return endpoint;
+}
 
 void line(std::string& text, std::string_view label, const std::string& value) {
   text += fmt::format("  {:<10} {}\n", label, printable(value));  // a worker may call its model anything
@@ -86,10 +102,11 @@ std::string worker_banner(const LoadedModel& loaded, const EventSource& events, 
   std::string more;
   if (!events.endpoint.empty()) {
     line(text, "events", events.endpoint);
-    more += fmt::format(", events: \"{}\"", events.endpoint);
+    more += fmt::format(", events: \"{}\"", reachable_endpoint(events.endpoint, url));
   }
   if (events.connects) more += ", bind: true";
-  if (!events.replay_endpoint.empty()) more += fmt::format(", replay: \"{}\"", events.replay_endpoint);
+  if (!events.replay_endpoint.empty())
+    more += fmt::format(", replay: \"{}\"", reachable_endpoint(events.replay_endpoint, url));
   return text + fmt::format(
                     "\n  For the workers file of `kvern serve --workers FILE`:\n"
                     "    workers: [{{name: a, kind: kvern, url: \"{}\", tokenizer: \"{}\"{}}}]\n\n",

@@ -51,6 +51,14 @@ std::string render_text(const std::vector<Patient>& patients) {
   return out;
 }
 
+std::string render_json_error(std::string_view error) {
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object().member("well", false).member("error", error).key("workers").begin_array().end_array();
+  writer.end_object();
+  return out + "\n";
+}
+
 std::string render_json(const std::vector<Patient>& patients) {
   std::string out;
   json::Writer writer(out);

@@ -23,11 +23,15 @@ Result<void> check_sources(const Settings& settings) {
   if (settings.workers.empty()) return {};
   for (const auto& [flag, given] : {std::pair("--model", !settings.model.empty()),
                                     {"--name", !settings.name.empty()},
-                                    {"--engine", settings.engine != "embedded"}}) {
+                                    {"--engine", settings.engine != "embedded"},
+                                    {"--ctx", settings.ctx != 0},
+                                    {"--kv-cache-tokens", settings.kv_cache_tokens != 0},
+                                    {"--gpu-layers", settings.gpu_layers != 0},
+                                    {"--threads", settings.threads != 0}}) {
     if (!given) continue;
     return fail(ErrorCode::kInvalidRequest,
-                fmt::format("{} goes not with --workers, which replaces the embedded engine. To serve a model of this "
-                            "machine as well, start `kvern worker` with it and name that in {}.",
+                fmt::format("{} does not go with --workers, which replaces the embedded engine. To serve a model of "
+                            "this machine as well, start `kvern worker` with it and name that in {}.",
                             flag, settings.workers));
   }
   return {};

@@ -349,6 +349,7 @@ Workers::Served Workers::serve(const std::string& id, const std::vector<Entry*>&
   model->name = id;
   model->aliases = std::move(aliases);
   model->context_tokens = context_tokens;
+  model->longer_context = "start its workers with a longer one";
   model->parser = first.spec.parser;
   model->tokenizer = first.vocabulary->tokenizer;
   model->chat_template = first.vocabulary->chat_template;

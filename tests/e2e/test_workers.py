@@ -179,8 +179,9 @@ class WorkersFile(unittest.TestCase):
         self.assertIn("not built yet; built are: vllm, kvern", self.refused(workers_json({**good, "kind": "chat"})))
         self.assertIn("there is no file /nowhere", self.refused(workers_json({**good, "tokenizer": "/nowhere"})))
         self.assertIn("NO_SUCH_KEY", self.refused(workers_json(entry("a", "http://127.0.0.1:1", api_key_env="NO_SUCH_KEY"))))
-        self.assertIn("--model goes not with --workers",
-                      self.refused(workers_json(entry("a", "http://127.0.0.1:1")), "--model", MODEL))
+        for flag, value in (("--model", MODEL), ("--ctx", "4096"), ("--threads", "2")):
+            self.assertIn(f"{flag} does not go with --workers",
+                          self.refused(workers_json(entry("a", "http://127.0.0.1:1")), flag, value))
 
     def test_it_starts_before_its_workers(self):
         with Front([entry("late", "http://127.0.0.1:1")]) as front:
