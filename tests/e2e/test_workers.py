@@ -179,7 +179,7 @@ class WorkersFile(unittest.TestCase):
         self.assertIn("not built yet; built are: vllm, kvern", self.refused(workers_json({**good, "kind": "chat"})))
         self.assertIn("there is no file /nowhere", self.refused(workers_json({**good, "tokenizer": "/nowhere"})))
         self.assertIn("NO_SUCH_KEY", self.refused(workers_json(entry("a", "http://127.0.0.1:1", api_key_env="NO_SUCH_KEY"))))
-        for flag, value in (("--model", MODEL), ("--ctx", "4096"), ("--threads", "2")):
+        for flag, value in (("--model", MODEL), ("--ctx", "4096")):
             self.assertIn(f"{flag} does not go with --workers",
                           self.refused(workers_json(entry("a", "http://127.0.0.1:1")), flag, value))
 
