@@ -18,8 +18,8 @@ struct Source {
   std::unique_ptr<Workers> workers;
 };
 
-/// With --workers, what describes an engine of one's own would be ignored: better to say so. Not where it changes only how
-/// fast that is: a config file may be shared with `kvern worker`.
+/// With --workers, what describes an engine of one's own would be ignored: better to say so. Not where it changes only
+/// how fast that is: a config file may be shared with `kvern worker`.
 Result<void> check_sources(const Settings& settings) {
   if (settings.workers.empty()) return {};
   for (const auto& [flag, given] : {std::pair("--model", !settings.model.empty()),
