@@ -77,6 +77,8 @@ class Fields {
   }
   std::optional<json::Value> array(std::string_view name) const { return of_kind(name, json::Kind::kArray); }
   std::optional<json::Value> object(std::string_view name) const { return of_kind(name, json::Kind::kObject); }
+  /// Every member as it stands, null or not.
+  json::Value::Range children() const { return object_.children(); }
   /// A fault if the field is absent or null.
   bool required(std::string_view name) const;
 

@@ -149,32 +149,17 @@ void decode_stopping(const Fields& fields, ir::Stopping& out) {
     decode_token_ids(*ids, Limit::kStopTokenIds, fields.path("stop_token_ids"), decoding, out.token_ids);
 }
 
-void refuse_unserved_extras(const Fields& fields) {
+void check_response_format(const Fields& fields) {
   Decoding& decoding = fields.decoding();
-  if (const auto format = fields.object("response_format")) {
-    const Path path = fields.path("response_format");
-    const Fields inner(*format, path, decoding);
-    std::string type;
-    inner.required("type");
-    if (inner.string("type", type) && type != "text") {
-      if (type == "json_object" || type == "json_schema") {
-        decoding.unsupported(inner.path("type"), "only text");
-      } else {
-        decoding.fail(inner.path("type"), fmt::format("must be text, json_object or json_schema, not {}", shown(type)));
-      }
-    }
-  }
-  for (const std::string_view name : {"guided_json", "guided_regex", "guided_choice", "guided_grammar",
-                                      "structured_outputs", "grammar", "json_schema"}) {
-    if (fields.has(name)) decoding.unsupported(fields.path(name), "answers are not constrained");
-  }
-  for (const std::string_view name : {"prompt_logprobs", "allowed_token_ids", "bad_words"}) {
-    if (fields.has(name)) decoding.unsupported(fields.path(name), "leave it out");
-  }
-  for (const std::string_view name : {"use_beam_search", "return_token_ids", "include_stop_str_in_output"}) {
-    bool flag = false;
-    if (fields.boolean(name, flag) && flag) decoding.unsupported(fields.path(name), "leave it out");
-  }
+  const auto format = fields.object("response_format");
+  if (!format) return;
+  const Path path = fields.path("response_format");
+  const Fields inner(*format, path, decoding);
+  std::string type;
+  inner.required("type");
+  if (!inner.string("type", type) || type == "text") return;
+  if (type == "json_object" || type == "json_schema") return decoding.unsupported(inner.path("type"), "only text");
+  decoding.fail(inner.path("type"), fmt::format("must be text, json_object or json_schema, not {}", shown(type)));
 }
 
 void decode_hints(const Fields& fields, ir::Hints& out) {

@@ -18,9 +18,8 @@ void decode_choices(const Fields& fields, std::uint32_t& out);
 void decode_sampling(const Fields& fields, ir::Sampling& out);
 void decode_stopping(const Fields& fields, ir::Stopping& out);
 void decode_hints(const Fields& fields, ir::Hints& out);
-/// Formats of the answer, and what clients of other servers ask for that would change it: refused by name, since an
-/// answer that ignores them looks right and is not.
-void refuse_unserved_extras(const Fields& fields);
+/// `response_format`: only text is served.
+void check_response_format(const Fields& fields);
 /// `metadata` and `user`: typed and bounded, then left alone.
 void check_labels(const Fields& fields);
 /// Token ids of 0 .. 2^31-1; the vocabulary is checked where it is known.

@@ -31,7 +31,8 @@ class OpenaiDialect final : public Dialect {
     decode_stopping(fields, request.stopping);
     decode_hints(fields, request.hints);
     check_labels(fields);
-    refuse_unserved_extras(fields);
+    check_response_format(fields);
+    refuse_unserved_fields(fields, endpoint_.which);
     if (decoding.failed()) return decoding.fault();
 
     call.stream = options.stream;

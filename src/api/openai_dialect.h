@@ -8,10 +8,12 @@
 #include "api/fields.h"
 #include "api/limits.h"
 #include "api/openai_answer.h"
+#include "api/unserved_fields.h"
 
 namespace kvern::api {
 
 struct OpenaiEndpoint {
+  Endpoints which;
   /// Reads the prompt and every other field that only this endpoint has. Model, stream options and `n` are read
   /// already. Faults go to `fields.decoding()`.
   void (*decode_own)(const Fields& fields, ir::Request& request);

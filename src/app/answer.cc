@@ -15,6 +15,10 @@ net::Headers answer_headers(RequestId id, std::string_view content_type) {
   return {{"content-type", std::string(content_type)}, {"x-request-id", to_string(id)}};
 }
 
+double milliseconds_between(TimePoint from, TimePoint to) {
+  return std::chrono::duration<double, std::milli>(to - from).count();
+}
+
 net::Response to_response(api::Reply reply, RequestId id) {
   net::Response response;
   response.status = reply.status;
@@ -45,11 +49,15 @@ void Answer::begin() {
     const auto answer = self.lock();
     if (!answer || answer->over_) return;
     if (const auto dispatcher = answer->dispatcher_.lock()) dispatcher->cancel(answer->note_.id);
-    answer->log_.info("request", {{"id", answer->note_.id},
-                                  {"method", answer->note_.method},
-                                  {"path", answer->note_.path},
+    const RequestNote& note = answer->note_;
+    answer->log_.info("request", {{"id", note.id},
+                                  {"method", note.method},
+                                  {"path", note.path},
                                   {"status", 499},
-                                  {"end", "client gone or not reading"}});
+                                  {"ms", milliseconds_between(note.started, answer->exchange_->loop().clock().now())},
+                                  {"worker", answer->worker_},
+                                  {"end", "client gone or not reading"},
+                                  {"client_request_id", note.client_request_id}});
     answer->over(499);
   });
   if (stream_) tick();
@@ -148,7 +156,7 @@ void Answer::end(const Error* error, std::string_view reason) {
     exchange_->respond(std::move(response));
   }
   out_.clear();
-  const double ms = std::chrono::duration<double, std::milli>(exchange_->loop().clock().now() - note_.started).count();
+  const double ms = milliseconds_between(note_.started, exchange_->loop().clock().now());
   const ir::Usage& usage = usage_.total();
   log_.info("request", {{"id", note_.id},
                         {"method", note_.method},

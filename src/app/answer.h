@@ -17,6 +17,9 @@
 
 namespace kvern::app {
 
+/// For the log.
+double milliseconds_between(TimePoint from, TimePoint to);
+
 /// What the log says of a request when it is over, and who else must know.
 struct RequestNote {
   RequestId id;

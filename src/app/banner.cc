@@ -1,6 +1,9 @@
 #include "app/banner.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/text.h"
 
 namespace kvern::app {
 
@@ -9,22 +12,48 @@ std::string base_url(const std::string& host, std::uint16_t port) {
   return is_v6 ? fmt::format("http://[{}]:{}", host, port) : fmt::format("http://{}:{}", host, port);
 }
 
+std::string reachable_host(const std::string& host) {
+  if (host != "0.0.0.0" && host != "::" && host != "[::]") return host;
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : host;
+}
+
 namespace {
 
+/// An endpoint bound to all addresses, as one that can be connected to.
+std::string reachable_endpoint(const std::string& endpoint, std::string_view url) {
+  const std::size_t begin = url.find("://") + 3;
+  const std::string_view host = url.substr(begin, url.rfind(':') - begin);
+  for (const std::string_view all : {"tcp://0.0.0.0:", "tcp://[::]:", "tcp://*:"}) {
+    if (endpoint.starts_with(all)) return fmt::format("tcp://{}:{}", host, endpoint.substr(all.size()));
+  }
+  return endpoint;
+}
+
 void line(std::string& text, std::string_view label, const std::string& value) {
-  text += fmt::format("  {:<10} {}\n", label, value);
+  text += fmt::format("  {:<10} {}\n", label, printable(value));  // a worker may call its model anything
+}
+
+/// A model id as it stands in a JSON string inside single quotes of a shell: what is pasted runs nothing else.
+std::string pasted(const std::string& model) {
+  std::string out;
+  for (const char c : printable(model)) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return out;
 }
 
 /// What to paste, for the first clients people try.
 std::string try_it(const std::string& url, const std::string& model, bool needs_name) {
-  const std::string name = needs_name ? fmt::format("\"model\": \"{}\", ", model) : std::string();
+  const std::string name = needs_name ? fmt::format("\"model\": \"{}\", ", pasted(model)) : std::string();
   return fmt::format(
       "\n  Try it:\n"
       "    curl -N {0}/v1/chat/completions -H 'content-type: application/json' \\\n"
       "      -d '{{{2}\"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}], \"stream\": true}}'\n"
       "\n  OpenAI SDKs:  OPENAI_BASE_URL={0}/v1 OPENAI_API_KEY=none\n"
       "  opencode, and other clients of Chat Completions:  base URL {0}/v1, model {1}\n\n",
-      url, model, name);
+      url, printable(model), name);
 }
 
 }  // namespace
@@ -73,10 +102,11 @@ std::string worker_banner(const LoadedModel& loaded, const EventSource& events, 
   std::string more;
   if (!events.endpoint.empty()) {
     line(text, "events", events.endpoint);
-    more += fmt::format(", events: \"{}\"", events.endpoint);
+    more += fmt::format(", events: \"{}\"", reachable_endpoint(events.endpoint, url));
   }
   if (events.connects) more += ", bind: true";
-  if (!events.replay_endpoint.empty()) more += fmt::format(", replay: \"{}\"", events.replay_endpoint);
+  if (!events.replay_endpoint.empty())
+    more += fmt::format(", replay: \"{}\"", reachable_endpoint(events.replay_endpoint, url));
   return text + fmt::format(
                     "\n  For the workers file of `kvern serve --workers FILE`:\n"
                     "    workers: [{{name: a, kind: kvern, url: \"{}\", tokenizer: \"{}\"{}}}]\n\n",

@@ -40,13 +40,18 @@ Patient examine_embedded(const Settings& settings) {
 
 }  // namespace
 
+int doctor_cannot(const Error& error, bool json) {
+  if (json) fmt::print("{}", render_json_error(error.message));
+  return complain(error);
+}
+
 int doctor(const Settings& settings, bool json) {
   std::vector<Patient> patients;
   if (settings.workers.empty()) {
     patients.push_back(examine_embedded(settings));
   } else {
     const auto specs = read_workers_file(settings.workers);
-    if (!specs) return complain(specs.error());
+    if (!specs) return doctor_cannot(specs.error(), json);
     const SystemClock clock;
     const auto loop = net::Loop::create(clock);
     for (const auto& spec : *specs) patients.push_back(examine(spec, *loop));

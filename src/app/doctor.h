@@ -9,5 +9,7 @@ namespace kvern::app {
 
 /// Prints to stdout; the exit status is 0 only when all is well.
 int doctor(const Settings& settings, bool json);
+/// When nothing can be examined: the reason to stderr and, with `json`, the one document to stdout. The exit status.
+int doctor_cannot(const Error& error, bool json);
 
 }  // namespace kvern::app

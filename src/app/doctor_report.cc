@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/json_writer.h"
+#include "base/text.h"
 
 namespace kvern::app {
 namespace {
@@ -33,12 +34,14 @@ bool all_well(const std::vector<Patient>& patients) {
 std::string render_text(const std::vector<Patient>& patients) {
   std::string out;
   const auto line = [&out](std::string_view label, std::string_view text) {
-    if (!text.empty()) fmt::format_to(std::back_inserter(out), "            {:<8} {}\n", label, text);
+    if (!text.empty()) fmt::format_to(std::back_inserter(out), "            {:<8} {}\n", label, printable(text));
   };
   for (const auto& patient : patients) {
-    fmt::format_to(std::back_inserter(out), "{} ({}, {})\n", patient.name, patient.kind, patient.url);
+    fmt::format_to(std::back_inserter(out), "{} ({}, {})\n", printable(patient.name), patient.kind,
+                   printable(patient.url));
     for (const auto& check : patient.checks) {
-      fmt::format_to(std::back_inserter(out), "  {:<8}  {}: {}\n", word(check.finding), check.what, check.found);
+      fmt::format_to(std::back_inserter(out), "  {:<8}  {}: {}\n", word(check.finding), check.what,
+                     printable(check.found));
       line("costs:", check.costs);
       line("remedy:", check.remedy);
     }
@@ -46,6 +49,14 @@ std::string render_text(const std::vector<Patient>& patients) {
   }
   out += all_well(patients) ? "All is well.\n" : "Not all is well; see above.\n";
   return out;
+}
+
+std::string render_json_error(std::string_view error) {
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object().member("well", false).member("error", error).key("workers").begin_array().end_array();
+  writer.end_object();
+  return out + "\n";
 }
 
 std::string render_json(const std::vector<Patient>& patients) {

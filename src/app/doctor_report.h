@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kvern::app {
@@ -28,6 +29,8 @@ struct Patient {
 /// Nothing is wrong, and nothing could be better.
 bool all_well(const std::vector<Patient>& patients);
 std::string render_text(const std::vector<Patient>& patients);
+/// {"well": false, "error", "workers": []}: nothing could be examined.
+std::string render_json_error(std::string_view error);
 /// {"well", "workers": [{"name", "kind", "url", "checks": [{"what", "finding", "found", "costs"?, "remedy"?}]}]}.
 std::string render_json(const std::vector<Patient>& patients);
 

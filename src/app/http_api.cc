@@ -48,6 +48,11 @@ std::string metrics_label(const pipeline::ModelSet& models) {
   return all.size() == 1 ? all.front()->name : "all";
 }
 
+/// For the log; never a key.
+std::string client_request_id(const net::RequestHead& head) {
+  return std::string(net::find_header(head.headers, "x-request-id").value_or("").substr(0, 256));
+}
+
 /// Requests whose answer needs no worker go on while draining: probes must see the state.
 bool is_probe(api::Service service) {
   return service == api::Service::kLive || service == api::Service::kReady || service == api::Service::kHealth ||
@@ -118,7 +123,12 @@ std::optional<net::Response> HttpApi::admit(const net::RequestHead& head) {
   net::Response response = to_response(api::openai_error(*error), id);
   if (!allow.empty()) response.headers.emplace_back("allow", allow);
   response.close = draining_.load(std::memory_order_relaxed);
-  parts_.log.info("refused", {{"id", id}, {"method", head.method}, {"path", head.path}, {"status", response.status}});
+  parts_.log.info("refused", {{"id", id},
+                              {"method", head.method},
+                              {"path", head.path},
+                              {"status", response.status},
+                              {"end", to_string(error->code)},
+                              {"client_request_id", client_request_id(head)}});
   count(response.status);
   return response;
 }
@@ -126,9 +136,11 @@ std::optional<net::Response> HttpApi::admit(const net::RequestHead& head) {
 net::Response HttpApi::refuse(int status, std::string_view reason) {
   Error error = fail(ErrorCode::kInvalidRequest, std::string(reason));
   if (status == 503) error.code = ErrorCode::kUnavailable;
-  net::Response response = to_response(api::openai_error(error), mint());
+  const RequestId id = mint();
+  net::Response response = to_response(api::openai_error(error), id);
   response.status = status;
   response.close = true;
+  parts_.log.info("refused", {{"id", id}, {"status", status}, {"end", to_string(error.code)}, {"reason", reason}});
   count(status);
   return response;
 }
@@ -137,7 +149,7 @@ void HttpApi::serve(net::Request request, std::shared_ptr<net::Exchange> exchang
   Lane& lane = lane_of(*exchange);
   const auto route = api::find_route(request.head.method, request.head.path);
   KV_CHECK(route.ok());  // admit() let it in
-  Context context{std::move(request), std::move(exchange), mint(), {}, lane};
+  Context context{std::move(request), std::move(exchange), mint(), parts_.clock.now(), {}, lane};
   const std::size_t rest = route->rest.size();
   context.rest = std::string_view(context.request.head.path).substr(context.request.head.path.size() - rest);
   switch (route->endpoint->service) {
@@ -180,12 +192,17 @@ void HttpApi::reply(Context& context, api::Reply reply) {
 }
 
 void HttpApi::reply_error(Context& context, const Error& error) {
+  api::Reply refusal = api::openai_error(error);
+  const net::RequestHead& head = context.request.head;
   parts_.log.info("request", {{"id", context.id},
-                              {"method", context.request.head.method},
-                              {"path", context.request.head.path},
+                              {"method", head.method},
+                              {"path", head.path},
+                              {"status", refusal.status},
+                              {"ms", milliseconds_between(context.started, parts_.clock.now())},
                               {"end", to_string(error.code)},
-                              {"param", error.param}});
-  reply(context, api::openai_error(error));
+                              {"param", error.param},
+                              {"client_request_id", client_request_id(head)}});
+  reply(context, std::move(refusal));
 }
 
 Error HttpApi::unknown_model(std::string_view name) const {
@@ -206,10 +223,9 @@ void HttpApi::serve_generation(Context& context, const api::Dialect& dialect) {
   context.request.body = {};  // the ir holds what is needed: a large body need not live as long as the answer
   const auto model = parts_.models.find(call->request.model);
   if (!model) return reply_error(context, unknown_model(call->request.model));
-  const auto client_id = net::find_header(context.request.head.headers, "x-request-id");
   const auto tenant = net::find_header(context.request.head.headers, "x-tenant-id");
   call->request.id = context.id;
-  if (client_id) call->request.client_request_id = client_id->substr(0, 256);
+  call->request.client_request_id = client_request_id(context.request.head);
   if (tenant && !tenant->empty()) {
     // Refused, never cut: two long names must not become one tenant.
     if (auto error = parts_.limits.check(api::Limit::kIdBytes, tenant->size(), "x-tenant-id")) {
@@ -225,7 +241,7 @@ void HttpApi::serve_generation(Context& context, const api::Dialect& dialect) {
                    context.request.head.method,
                    context.request.head.path,
                    call->request.client_request_id,
-                   parts_.clock.now(),
+                   context.started,
                    [this, &lane, id = context.id](int status) {
                      lane.answers.erase(id);
                      active_.fetch_sub(1);

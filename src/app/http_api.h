@@ -56,6 +56,7 @@ class HttpApi final : public Service {
     net::Request request;
     std::shared_ptr<net::Exchange> exchange;
     RequestId id;
+    TimePoint started;
     std::string_view rest;  // what the "*" of the route stood for
     Lane& lane;
   };

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -16,6 +17,7 @@
 #include "app/version.h"
 #include "app/worker.h"
 #include "base/terminal.h"
+#include "base/text.h"
 
 namespace {
 
@@ -95,6 +97,17 @@ int run_serving(const ServeFlags& flags, int (*command)(const Settings&)) {
   return command(*settings);
 }
 
+/// Says that `word` is no command, or that there is none.
+int refuse_command(const std::vector<std::string>& commands, const std::string& word) {
+  const auto guess = word.empty() ? std::nullopt : kvern::nearest(word, commands);
+  kvern::write_stderr(fmt::format("kvern: {}. The commands are {}.{} See kvern --help.\n",
+                                  word.empty() ? std::string("a command is needed")
+                                               : fmt::format("there is no command `{}`", kvern::printable(word)),
+                                  kvern::join(commands, ", "),
+                                  guess ? fmt::format(" Did you mean {}?", *guess) : std::string()));
+  return kExitUsage;
+}
+
 int run(int argc, char** argv) {
   CLI::App app("kvern serves coding agents from open models: frontend, router and KV-cache manager in one binary.");
   app.set_version_flag("--version", fmt::format("kvern {}", kvern::app::kVersion));
@@ -136,6 +149,12 @@ int run(int argc, char** argv) {
       ->type_name("N");
   bench->add_option("--origin", bench_options.origin, "Port that `relay` passes bytes on to")->type_name("PORT");
 
+  std::vector<std::string> commands;
+  for (const auto* command : app.get_subcommands({})) commands.push_back(command->get_name());
+  const std::string word = argc < 2 ? "" : argv[1];
+  if (!word.starts_with('-') && std::ranges::find(commands, word) == commands.end()) {
+    return refuse_command(commands, word);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -145,7 +164,7 @@ int run(int argc, char** argv) {
   if (doctor->parsed()) {
     const auto settings = settings_from(doctor_flags);
     if (settings) return kvern::app::doctor(*settings, doctor_json);
-    kvern::write_stderr(fmt::format("kvern: {}\n", settings.error().message));
+    kvern::app::doctor_cannot(settings.error(), doctor_json);
     return kExitUsage;
   }
   if (worker->parsed()) return run_serving(worker_flags, kvern::app::worker);

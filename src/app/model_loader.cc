@@ -51,7 +51,7 @@ Result<std::shared_ptr<engine::Engine>> load_scripted(const Settings& settings, 
                                                       const std::shared_ptr<const prompt::Tokenizer>& tokenizer) {
   const std::string path = settings.engine.substr(kScriptPrefix.size());
   auto text = read_file(path, kScriptBytesMax);
-  if (!text) return text.error();
+  if (!text) return fail(text.error().code, fmt::format("--engine {}: {}", settings.engine, text.error().message));
   auto lines = engine::parse_script(*text);
   if (!lines) return fail(lines.error().code, fmt::format("{}: {}", path, lines.error().message));
   for (const auto& line : *lines) {
@@ -175,6 +175,7 @@ Result<LoadedModel> load_model(const Settings& settings, Log& log, std::shared_p
     if (!engine) return engine.error();
     model->engine = std::move(*engine);
   }
+  model->longer_context = "serve with a larger --ctx";
   model->tokenizer = std::move(vocabulary->tokenizer);
   model->chat_template = std::move(vocabulary->chat_template);
   const auto& traits = model->chat_template->traits();

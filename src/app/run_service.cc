@@ -125,8 +125,9 @@ int run_service(const RunParts& parts) {
   }
   publish_server(parts.metrics, **server);
   parts.signals.arm();
-  const std::string url = base_url(parts.settings.host, (*server)->port());
-  write_stderr(fmt::format("listening on {}\n{}", url, parts.banner(url)));
+  const std::uint16_t port = (*server)->port();
+  write_stderr(fmt::format("listening on {}\n{}", base_url(parts.settings.host, port),
+                           parts.banner(base_url(reachable_host(parts.settings.host), port))));
   while (!parts.signals.wait(std::chrono::hours(1))) {
   }
   drain(parts, **server);

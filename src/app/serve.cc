@@ -18,16 +18,18 @@ struct Source {
   std::unique_ptr<Workers> workers;
 };
 
-/// With --workers, what describes an engine of one's own would be ignored: better to say so.
+/// With --workers, what describes an engine of one's own would be ignored: better to say so. Not where it changes only
+/// how fast that is: a config file may be shared with `kvern worker`.
 Result<void> check_sources(const Settings& settings) {
   if (settings.workers.empty()) return {};
   for (const auto& [flag, given] : {std::pair("--model", !settings.model.empty()),
                                     {"--name", !settings.name.empty()},
-                                    {"--engine", settings.engine != "embedded"}}) {
+                                    {"--engine", settings.engine != "embedded"},
+                                    {"--ctx", settings.ctx != 0}}) {
     if (!given) continue;
     return fail(ErrorCode::kInvalidRequest,
-                fmt::format("{} goes not with --workers, which replaces the embedded engine. To serve a model of this "
-                            "machine as well, start `kvern worker` with it and name that in {}.",
+                fmt::format("{} does not go with --workers, which replaces the embedded engine. To serve a model of "
+                            "this machine as well, start `kvern worker` with it and name that in {}.",
                             flag, settings.workers));
   }
   return {};

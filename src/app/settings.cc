@@ -17,6 +17,9 @@ namespace kvern::app {
 namespace {
 
 constexpr std::size_t kFileBytesMax = 1U << 20U;
+/// Deadlines of streams are looked at ten times a second; two probes of a busy worker fit into a second.
+constexpr std::chrono::milliseconds kTokenDeadlineLeast{100};
+constexpr std::chrono::milliseconds kSilentDeadlineLeast{1'000};
 
 template <typename T>
 Result<T> parse_number(std::string_view text, std::uint64_t min, std::uint64_t max) {
@@ -76,11 +79,15 @@ const char* log_level_name(LogLevel level) {
   return kNames[static_cast<std::size_t>(level)];
 }
 
-Setting duration(std::string_view key, std::string_view help, std::chrono::milliseconds Settings::* member) {
+Setting duration(std::string_view key, std::string_view help, std::chrono::milliseconds Settings::* member,
+                 std::chrono::milliseconds least = {}) {
   return {key, help, "DURATION",
-          [member](Settings& settings, std::string_view value) -> Result<void> {
+          [member, least](Settings& settings, std::string_view value) -> Result<void> {
             auto parsed = parse_duration(value);
             if (!parsed) return parsed.error();
+            if (*parsed < least) {
+              return fail(ErrorCode::kInvalidRequest, fmt::format("is at least {}ms", least.count()));
+            }
             settings.*member = *parsed;
             return {};
           },
@@ -101,21 +108,20 @@ Result<void> set_strategy(Settings& settings, std::string_view value) {
 
 std::vector<Setting> make_table() {
   std::vector<Setting> table;
-  table.push_back(
-      text("host", "Address to listen on; beyond loopback it needs --insecure", "ADDRESS", &Settings::host));
-  table.push_back(number("port", "Port to listen on; 0 picks a free one", &Settings::port));
+  table.push_back(text("host", "Address to listen on (default 127.0.0.1); beyond loopback it needs --insecure",
+                       "ADDRESS", &Settings::host));
+  table.push_back(number("port", "Port to listen on (default 8080); 0 picks a free one", &Settings::port));
   table.push_back(
       text("model", "GGUF file to serve (default: the one scripts/setup fetched)", "PATH", &Settings::model));
-  table.push_back({"engine", "embedded, or scripted:FILE for answers from a script", "KIND", set_engine,
+  table.push_back({"engine", "embedded (default), or scripted:FILE for answers from a script", "KIND", set_engine,
                    [](const Settings& settings) { return settings.engine; }});
-  table.push_back(
-      text("name", "Model id that clients use (default: the file's name without .gguf)", "ID", &Settings::name));
+  table.push_back(text("name", "Id of the model (default: the file's name without .gguf)", "ID", &Settings::name));
   table.push_back({"alias", "A further name or glob for the model, such as 'gpt-*'; may be repeated", "GLOB",
                    [](Settings& settings, std::string_view value) -> Result<void> {
                      settings.aliases.emplace_back(value);
                      return {};
                    },
-                   nullptr});
+                   nullptr, Scope::kServe});
   table.push_back(number("ctx", "Longest request in tokens, answer included (default: the trained length)",
                          &Settings::ctx, 0, 16U << 20U));
   table.push_back(number("kv_cache_tokens",
@@ -125,33 +131,43 @@ std::vector<Setting> make_table() {
                          &Settings::gpu_layers, 0, 10'000));
   table.push_back(number("threads", "Threads of the engine (default: all cores)", &Settings::threads, 0, 1024));
   table.push_back(number("loops", "Event loops (default: one per core)", &Settings::loops, 0, 256));
-  table.push_back(number("waiting_max", "Requests that may wait for the engine; one more gets 429",
+  table.push_back(number("waiting_max",
+                         "Requests that may wait for the embedded engine (default 1024); one more gets 429",
                          &Settings::waiting_max, 1, 1'000'000));
   table.push_back({"insecure", "Allow a listen beyond loopback without keys", "",
                    [](Settings& settings, std::string_view value) { return set_switch(settings.insecure, value); },
                    [](const Settings& settings) { return std::string(settings.insecure ? "true" : "false"); }});
-  table.push_back({"log_level", "debug, info, warn, error or off", "LEVEL", set_log_level,
+  table.push_back({"log_level", "debug, info (default), warn, error or off", "LEVEL", set_log_level,
                    [](const Settings& settings) { return std::string(log_level_name(settings.log_level)); }});
-  table.push_back(duration("drain_deadline", "How long running answers may take to finish after SIGTERM",
+  table.push_back(duration("drain_deadline", "How long running answers may take to finish after SIGTERM (default 30s)",
                            &Settings::drain_deadline));
   table.push_back(only(Scope::kServe, text("workers", "Workers to serve from, instead of the embedded engine (watched)",
                                            "FILE", &Settings::workers)));
   table.push_back({"strategy", "How a worker is chosen: least_loaded (default) or round_robin", "NAME", set_strategy,
                    [](const Settings& settings) { return settings.strategy; }, Scope::kServe});
-  table.push_back(only(Scope::kServe, duration("worker_connect_deadline", "For a connection to a worker",
-                                               &Settings::worker_connect_deadline)));
   table.push_back(
-      only(Scope::kServe, duration("worker_first_token_deadline", "For a worker's first token, its queue included",
-                                   &Settings::worker_first_token_deadline)));
-  table.push_back(only(Scope::kServe, duration("worker_between_tokens_deadline", "Between two tokens of a worker",
-                                               &Settings::worker_between_tokens_deadline)));
-  table.push_back(only(Scope::kServe, duration("worker_silent_deadline",
-                                               "A worker that gives no sign of life for so long is taken for dead",
-                                               &Settings::worker_silent_deadline)));
-  table.push_back(only(Scope::kWorker, text("events", "Publish KV events here (tcp://HOST:PORT), as vLLM does",
-                                            "ENDPOINT", &Settings::events)));
+      only(Scope::kServe, duration("worker_connect_deadline", "How long a connection to a worker may take (default 2s)",
+                                   &Settings::worker_connect_deadline, kTokenDeadlineLeast)));
   table.push_back(
-      only(Scope::kWorker, text("replay", "Answer requests for missed KV events here", "ENDPOINT", &Settings::replay)));
+      only(Scope::kServe, duration("worker_first_token_deadline",
+                                   "How long a worker's first token may take, its queue included (default 5m)",
+                                   &Settings::worker_first_token_deadline, kTokenDeadlineLeast)));
+  table.push_back(only(Scope::kServe, duration("worker_between_tokens_deadline",
+                                               "How long a worker may take between two tokens (default 1m)",
+                                               &Settings::worker_between_tokens_deadline, kTokenDeadlineLeast)));
+  table.push_back(
+      only(Scope::kServe,
+           duration("worker_silent_deadline",
+                    "A worker that gives no sign of life for so long is taken for dead (default 10s, at least 1s)",
+                    &Settings::worker_silent_deadline, kSilentDeadlineLeast)));
+  table.push_back(only(
+      Scope::kWorker,
+      text("events",
+           "Publish KV events here, as vLLM does: tcp://*:PORT or tcp://127.0.0.1:* binds, tcp://HOST:PORT connects",
+           "ENDPOINT", &Settings::events)));
+  table.push_back(only(Scope::kWorker,
+                       text("replay", "Answer requests for missed KV events here (tcp://*:PORT); goes with --events",
+                            "ENDPOINT", &Settings::replay)));
   return table;
 }
 

@@ -9,8 +9,12 @@ namespace kvern::app {
 namespace {
 
 api::WireAnswerOptions answer_options(const api::WireCall& call) {
-  return {call.stream, call.include_usage, call.continuous_usage, call.return_token_ids,
-          call.request.logprobs.has_value()};
+  return {call.stream,
+          call.include_usage,
+          call.continuous_usage,
+          call.return_token_ids,
+          call.request.logprobs.has_value(),
+          call.early_usage};
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/json_writer.h"
 #include "base/rng.h"
+#include "engine/vllm/request_body.h"
 #include "ir/event.h"
 #include "pipeline/prepare.h"
 
@@ -124,16 +125,22 @@ std::optional<net::Response> WorkerApi::admit(const net::RequestHead& head) {
   net::Response response = to_response(api::vllm_error(*error), id);
   if (!allow.empty()) response.headers.emplace_back("allow", allow);
   response.close = draining_.load(std::memory_order_relaxed);
-  parts_.log.info("refused", {{"id", id}, {"method", head.method}, {"path", head.path}, {"status", response.status}});
+  parts_.log.info("refused", {{"id", id},
+                              {"method", head.method},
+                              {"path", head.path},
+                              {"status", response.status},
+                              {"end", to_string(error->code)}});
   return response;
 }
 
 net::Response WorkerApi::refuse(int status, std::string_view reason) {
   Error error = kvern::fail(ErrorCode::kInvalidRequest, std::string(reason));
   if (status == 503) error.code = ErrorCode::kUnavailable;
-  net::Response response = to_response(api::vllm_error(error), mint());
+  const RequestId id = mint();
+  net::Response response = to_response(api::vllm_error(error), id);
   response.status = status;
   response.close = true;
+  parts_.log.info("refused", {{"id", id}, {"status", status}, {"end", to_string(error.code)}, {"reason", reason}});
   return response;
 }
 
@@ -142,7 +149,7 @@ void WorkerApi::serve(net::Request request, std::shared_ptr<net::Exchange> excha
   KV_CHECK(lane != lanes_.end());
   const auto service = api::find_wire_route(request.head.method, request.head.path);
   KV_CHECK(service.ok());  // admit() let it in
-  Context context{std::move(request), std::move(exchange), mint(), **lane};
+  Context context{std::move(request), std::move(exchange), mint(), parts_.clock.now(), **lane};
   const auto& model = *parts_.model;
   switch (*service) {
     case api::WireService::kCompletions: return serve_completion(context);
@@ -173,12 +180,15 @@ void WorkerApi::reply(const Context& context, int status, std::string body) {
 }
 
 void WorkerApi::reply_error(const Context& context, const Error& error) {
+  api::Reply refusal = api::vllm_error(error);
   parts_.log.info("request", {{"id", context.id},
                               {"method", context.request.head.method},
                               {"path", context.request.head.path},
+                              {"status", refusal.status},
+                              {"ms", milliseconds_between(context.started, parts_.clock.now())},
                               {"end", to_string(error.code)},
                               {"param", error.param}});
-  context.exchange->respond(to_response(api::vllm_error(error), context.id));
+  context.exchange->respond(to_response(std::move(refusal), context.id));
 }
 
 bool WorkerApi::serves(const std::string& name) const { return name.empty() || name == parts_.model->name; }
@@ -247,6 +257,7 @@ void WorkerApi::serve_completion(Context& context) {
   if (!decoded) return reply_error(context, decoded.error());
   if (!serves(decoded->request.model)) return reply_error(context, unknown_model(decoded->request.model));
   decoded->request.id = context.id;
+  decoded->early_usage = net::find_header(context.request.head.headers, engine::kEarlyUsageHeader).has_value();
 
   Lane& lane = context.lane;
   const RequestId id = context.id;
@@ -261,7 +272,7 @@ void WorkerApi::serve_completion(Context& context) {
   running.exchange = context.exchange;
   running.call = std::make_shared<const api::WireCall>(std::move(*decoded));
   running.path = context.request.head.path;
-  running.started = parts_.clock.now();
+  running.started = context.started;
   active_.fetch_add(1);
   context.exchange->on_gone([this, &lane, id] {
     const auto found = lane.running.find(id);
@@ -377,8 +388,9 @@ void WorkerApi::end(Lane& lane, RequestId id, int status, std::string_view why) 
   const auto found = lane.running.find(id);
   const Running& running = found->second;
   const auto usage = running.turn ? running.turn->usage() : api::WireUsage();
-  const double ms = std::chrono::duration<double, std::milli>(parts_.clock.now() - running.started).count();
+  const double ms = milliseconds_between(running.started, parts_.clock.now());
   parts_.log.info("request", {{"id", id},
+                              {"method", "POST"},
                               {"path", running.path},
                               {"status", status},
                               {"ms", ms},

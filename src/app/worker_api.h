@@ -60,6 +60,7 @@ class WorkerApi final : public Service {
     net::Request request;
     std::shared_ptr<net::Exchange> exchange;
     RequestId id;
+    TimePoint started;
     Lane& lane;
   };
 

@@ -11,6 +11,7 @@
 #include "app/events_examination.h"
 #include "base/json_reader.h"
 #include "base/json_writer.h"
+#include "base/text.h"
 #include "engine/vllm/fetch.h"
 #include "engine/vllm/probe.h"
 #include "engine/vllm/worker_address.h"
@@ -133,9 +134,13 @@ class Examination {
   }
 
  private:
-  void add(std::string what, Finding finding, std::string found, std::string costs = {}, std::string remedy = {}) {
-    patient_.checks.push_back({std::move(what), finding, std::move(found), std::move(costs), std::move(remedy)});
+  void add(std::string what, Finding finding, std::string_view found, std::string costs = {}, std::string remedy = {}) {
+    // What was found may be the worker's own words; scripts print them too.
+    patient_.checks.push_back({std::move(what), finding, printable(found), std::move(costs), std::move(remedy)});
   }
+
+  /// By what the workers file says of its kind.
+  const char* remedy(const char* vllm, const char* kvern) const { return spec_.kind == "kvern" ? kvern : vllm; }
 
   bool check_reachable() {
     const auto health = asker_.ask("GET", "/health");
@@ -151,13 +156,14 @@ class Examination {
     if (!models || models->status != 200) {
       const bool is_key = models && (models->status == 401 || models->status == 403);
       add("model", Finding::kFault, "/v1/models: " + status_of(models), "no request can go to this worker",
-          is_key ? "name the variable with its key as `api_key_env` in the workers file" : "start a vLLM server there");
+          is_key ? "name the variable with its key as `api_key_env` in the workers file"
+                 : remedy("start a vLLM server there", "start `kvern worker` there"));
       return false;
     }
     auto facts = engine::read_models(models->body, spec_.model);
     if (!facts) {
       add("model", Finding::kFault, facts.error().message, "no request can go to this worker",
-          "start a vLLM server there");
+          remedy("start a vLLM server there", "start `kvern worker` there"));
       return false;
     }
     facts_ = *std::move(facts);
@@ -235,7 +241,8 @@ class Examination {
     const bool has_ids = ids && ids->is(json::Kind::kArray);
     add("token ids", has_ids ? Finding::kOk : Finding::kFault,
         has_ids ? "prompts go in and answers come out as token ids" : "answers hold no `token_ids`",
-        has_ids ? "" : "kvern cannot use this worker", has_ids ? "" : "use vLLM 0.10.2 or later");
+        has_ids ? "" : "kvern cannot use this worker",
+        has_ids ? "" : remedy("use vLLM 0.10.2 or later", "use the kvern that serves"));
     return has_ids;
   }
 
@@ -251,7 +258,8 @@ class Examination {
       add("prefix caching", Finding::kOk, "a prompt sent twice is taken from the cache");
     } else if (before) {
       add("prefix caching", Finding::kWarning, "a prompt sent twice is computed twice",
-          "every turn of a conversation is computed from its beginning", "--enable-prefix-caching");
+          "every turn of a conversation is computed from its beginning",
+          remedy("--enable-prefix-caching", "serve a model whose blocks can be shared: a script caches nothing"));
     } else {
       add("prefix caching", Finding::kInfo, "not known: /metrics does not tell");
     }
@@ -260,7 +268,7 @@ class Examination {
     } else {
       add("cached tokens", Finding::kWarning, "the usage does not tell them",
           "`cached_tokens` is missing in every answer, and nobody sees what reuse saves",
-          "--enable-prompt-tokens-details");
+          remedy("--enable-prompt-tokens-details", "nothing to add: a scripted engine caches nothing to tell of"));
     }
   }
 
@@ -282,7 +290,8 @@ class Examination {
     const bool is_refused = fetched && fetched->status == 400;
     add("priorities", is_refused ? Finding::kWarning : Finding::kFault,
         is_refused ? "the worker refuses `priority`" : "a request with `priority`: " + status_of(fetched),
-        "inside the worker, urgent requests wait behind others", "--scheduling-policy priority");
+        "inside the worker, urgent requests wait behind others",
+        remedy("--scheduling-policy priority", "use the kvern that serves"));
   }
 
   void check_events(bool has_vocabulary) {

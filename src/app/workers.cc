@@ -33,7 +33,8 @@ engine::WorkerDeadlines deadlines_of(const Settings& settings) {
   deadlines.first_token = settings.worker_first_token_deadline;
   deadlines.between_tokens = settings.worker_between_tokens_deadline;
   deadlines.silent_max = settings.worker_silent_deadline;
-  deadlines.probe = std::min(deadlines.probe, settings.worker_silent_deadline);
+  // Together no longer than the silence that ends a worker: it takes a failed probe to know.
+  deadlines.probe = std::min(deadlines.probe, settings.worker_silent_deadline / 2);
   deadlines.probe_interval = std::min(deadlines.probe_interval, settings.worker_silent_deadline / 2);
   return deadlines;
 }
@@ -328,7 +329,7 @@ Workers::Served Workers::serve(const std::string& id, const std::vector<Entry*>&
   std::uint32_t context_tokens = members.front()->facts.max_model_len;
   for (const Entry* entry : members) {
     workers.push_back({entry->spec.name, entry->engine});
-    context_tokens = std::min(context_tokens, entry->facts.max_model_len);
+    context_tokens = std::max(context_tokens, entry->facts.max_model_len);  // the fleet knows who is shorter
   }
   const Entry& first = *members.front();
   if (const auto known = served_.find(id); known != served_.end()) {
@@ -348,6 +349,7 @@ Workers::Served Workers::serve(const std::string& id, const std::vector<Entry*>&
   model->name = id;
   model->aliases = std::move(aliases);
   model->context_tokens = context_tokens;
+  model->longer_context = "start its workers with a longer one";
   model->parser = first.spec.parser;
   model->tokenizer = first.vocabulary->tokenizer;
   model->chat_template = first.vocabulary->chat_template;
@@ -395,27 +397,36 @@ void Workers::publish_model(const std::string& id) {
 
 void Workers::publish() {
   parts_.metrics.on_scrape([this] {
-    const auto set = [this](const char* name, const char* help, const std::string& worker, double value) {
-      parts_.metrics.gauge(name, help, {{"worker", worker}}).Set(value);
-    };
-    const std::lock_guard lock(mutex_);
-    for (const auto& entry : entries_) {
-      const bool up = entry->engine && entry->engine->healthy();
-      set("kvern_worker_up", "1 while the worker answers", entry->spec.name, up ? 1 : 0);
-      const auto stats = entry->engine ? entry->engine->stats() : engine::EngineStats();
-      set("kvern_worker_requests", "Requests under way at the worker", entry->spec.name, stats.running);
-      set("kvern_worker_tokens", "Tokens the worker has generated", entry->spec.name,
-          static_cast<double>(stats.generated_tokens));
-    }
-    for (const auto& [id, served] : served_) {
-      for (const auto& status : served.fleet->status()) {
-        set("kvern_worker_placed", "Requests given to the worker, retries included", status.name,
-            static_cast<double>(status.placed));
-        set("kvern_worker_failures", "Of those, failed", status.name, static_cast<double>(status.failures));
+    std::map<std::string, double> up;
+    std::map<std::string, double> requests;
+    std::map<std::string, double> tokens;
+    std::map<std::string, double> placed;
+    std::map<std::string, double> failures;
+    std::map<std::string, double> retries;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const auto& entry : entries_) {
+        const std::string& name = entry->spec.name;
+        const auto stats = entry->engine ? entry->engine->stats() : engine::EngineStats();
+        up[name] = entry->engine && entry->engine->healthy() ? 1 : 0;
+        requests[name] = stats.running;
+        tokens[name] = static_cast<double>(stats.generated_tokens);
       }
-      parts_.metrics.gauge("kvern_retries", "Requests moved to another worker", {{"model_name", id}})
-          .Set(static_cast<double>(served.fleet->retries()));
+      for (const auto& [id, served] : served_) {
+        for (const auto& status : served.fleet->status()) {
+          placed[status.name] = static_cast<double>(status.placed);
+          failures[status.name] = static_cast<double>(status.failures);
+        }
+        retries[id] = static_cast<double>(served.fleet->retries());
+      }
     }
+    auto& metrics = parts_.metrics;
+    metrics.set_gauges("kvern_worker_up", "1 while the worker answers", "worker", up);
+    metrics.set_gauges("kvern_worker_requests", "Requests under way at the worker", "worker", requests);
+    metrics.set_gauges("kvern_worker_tokens", "Tokens the worker has generated", "worker", tokens);
+    metrics.set_gauges("kvern_worker_placed", "Requests given to the worker, retries included", "worker", placed);
+    metrics.set_gauges("kvern_worker_failures", "Of those, failed", "worker", failures);
+    metrics.set_gauges("kvern_retries", "Requests moved to another worker", "model_name", retries);
   });
 }
 

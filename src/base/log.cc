@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "base/terminal.h"
+#include "base/text.h"
 
 namespace kvern {
 namespace {
@@ -27,17 +28,18 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 
 void append_value(std::string& line, std::string_view value) {
   const bool cut = value.size() > kValueBytesMax;
-  if (cut) value = value.substr(0, kValueBytesMax);
+  if (cut) value = value.substr(0, whole_utf8(value.substr(0, kValueBytesMax)));
   const bool plain = !value.empty() && !cut && value.find_first_of(" \"=\\") == std::string_view::npos;
   if (!plain) line += '"';
-  for (const char c : value) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7F) {
+  while (!value.empty()) {
+    const auto [bytes, shown] = first_character(value);
+    if (!shown) {
       line += '?';
     } else {
-      if (!plain && (c == '"' || c == '\\')) line += '\\';
-      line += c;
+      if (!plain && (value.front() == '"' || value.front() == '\\')) line += '\\';
+      line += value.substr(0, bytes);
     }
+    value.remove_prefix(bytes);
   }
   if (cut) line += "…";
   if (!plain) line += '"';

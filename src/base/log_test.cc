@@ -13,6 +13,10 @@ TEST(LogLine, PlainValuesStayPlain) {
 TEST(LogLine, NoValueCanForgeALineOrAField) {
   EXPECT_EQ(format_log_line("x", {{"k", "a\nb c=d\"\\"}}), R"(x k="a?b c=d\"\\")");
   EXPECT_EQ(format_log_line("x", {{"k", ""}}), R"(x k="")");
+  EXPECT_EQ(format_log_line("x", {{"k",
+                                   "a\x1b[2J\xc2\x9b"
+                                   "1m\xff\u202e\u00e9"}}),
+            "x k=a?[2J?1m??\u00e9");
 }
 
 TEST(LogLine, LongValuesAreCut) {

@@ -18,6 +18,23 @@ prometheus::Histogram& Metrics::histogram(const std::string& name, const std::st
   return prometheus::BuildHistogram().Name(name).Help(help).Register(registry_).Add(labels, buckets);
 }
 
+void Metrics::set_gauges(const std::string& name, const std::string& help, const std::string& label,
+                         const std::map<std::string, double>& values) {
+  auto& family = prometheus::BuildGauge().Name(name).Help(help).Register(registry_);
+  const std::lock_guard lock(sets_mutex_);
+  auto& known = sets_[name];
+  std::erase_if(known, [&](const auto& entry) {
+    if (values.contains(entry.first)) return false;
+    family.Remove(entry.second);
+    return true;
+  });
+  for (const auto& [value, number] : values) {
+    auto& gauge = known[value];
+    if (gauge == nullptr) gauge = &family.Add({{label, value}});
+    gauge->Set(number);
+  }
+}
+
 void Metrics::on_scrape(std::function<void()> refresh) {
   const std::lock_guard lock(mutex_);
   refresh_.push_back(std::move(refresh));

@@ -27,6 +27,10 @@ class Metrics {
   /// Buckets are upper bounds in the metric's unit, ascending.
   prometheus::Histogram& histogram(const std::string& name, const std::string& help,
                                    const prometheus::Histogram::BucketBoundaries& buckets, const Labels& labels = {});
+  /// A whole family of gauges, by the value of one label. What is not among `values` any more is taken out, so that
+  /// nothing is told of what has left. Give all of a family's values this way.
+  void set_gauges(const std::string& name, const std::string& help, const std::string& label,
+                  const std::map<std::string, double>& values);
   /// `refresh` runs before each scrape, to copy state kept elsewhere into gauges and counters.
   void on_scrape(std::function<void()> refresh);
   /// The text exposition format, version 0.0.4.
@@ -36,6 +40,9 @@ class Metrics {
   prometheus::Registry registry_;
   mutable std::mutex mutex_;
   std::vector<std::function<void()>> refresh_;  // guarded by mutex_
+  std::mutex sets_mutex_;
+  std::map<std::string, std::map<std::string, prometheus::Gauge*>>
+      sets_;  // by name, then label; guarded by sets_mutex_
 };
 
 }  // namespace kvern

@@ -7,6 +7,7 @@ namespace kvern {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(Metrics, TextHoldsNamesLabelsAndRefreshedValues) {
   Metrics metrics;
@@ -18,6 +19,21 @@ TEST(Metrics, TextHoldsNamesLabelsAndRefreshedValues) {
   EXPECT_THAT(text, HasSubstr("vllm:request_success_total{finished_reason=\"stop\"} 1"));
   EXPECT_THAT(text, HasSubstr("vllm:time_to_first_token_seconds_bucket{le=\"1\"} 1"));
   EXPECT_THAT(text, HasSubstr("kvern_open_connections 3"));
+}
+
+TEST(Metrics, AFamilySetAsAWholeForgetsWhatHasLeft) {
+  Metrics metrics;
+  const auto set = [&](const std::map<std::string, double>& values) {
+    metrics.set_gauges("kvern_worker_up", "Up", "worker", values);
+    return metrics.text();
+  };
+  EXPECT_THAT(set({{"a", 1}, {"b", 2}}), HasSubstr("kvern_worker_up{worker=\"a\"} 1"));
+  const std::string text = set({{"b", 3}, {"c", 4}});
+  EXPECT_THAT(text, Not(HasSubstr("worker=\"a\"")));
+  EXPECT_THAT(text, HasSubstr("kvern_worker_up{worker=\"b\"} 3"));
+  EXPECT_THAT(text, HasSubstr("kvern_worker_up{worker=\"c\"} 4"));
+  EXPECT_THAT(set({}), Not(HasSubstr("worker=")));
+  EXPECT_THAT(set({{"a", 5}}), HasSubstr("kvern_worker_up{worker=\"a\"} 5")) << "it may come back";
 }
 
 }  // namespace

@@ -1,7 +1,12 @@
 #include "base/text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cstdint>
+#include <iterator>
 #include <numeric>
 
 namespace kvern {
@@ -73,6 +78,43 @@ std::size_t whole_utf8(std::string_view text) {
     return back < length ? text.size() - back : text.size();
   }
   return text.size();
+}
+
+FirstCharacter first_character(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text.front());
+  if (lead < 0x80) return {1, lead >= 0x20 && lead != 0x7F};
+  const std::size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || text.size() < bytes) return {1, false};
+  std::uint32_t point = lead & (0xFFU >> (bytes + 1));
+  for (std::size_t i = 1; i < bytes; ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if ((byte & 0xC0U) != 0x80U) return {1, false};
+    point = point << 6U | (byte & 0x3FU);
+  }
+  constexpr std::array<std::uint32_t, 5> kLeast{0, 0, 0x80, 0x800, 0x10000};
+  if (point < kLeast[bytes] || point > 0x10FFFF || (point >= 0xD800 && point <= 0xDFFF)) return {1, false};
+  // C1 controls; marks of direction, joiners that hide, separators; the byte order mark.
+  const bool is_control = point < 0xA0 || (point >= 0x200B && point <= 0x200F) ||
+                          (point >= 0x2028 && point <= 0x202E) || (point >= 0x2060 && point <= 0x206F) ||
+                          point == 0x061C || point == 0xFEFF;
+  return {bytes, !is_control};
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const FirstCharacter first = first_character(text);
+    for (const char c : text.substr(0, first.bytes)) {
+      if (first.shown) {
+        out += c;
+      } else {
+        fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<unsigned char>(c));
+      }
+    }
+    text.remove_prefix(first.bytes);
+  }
+  return out;
 }
 
 std::optional<std::string> percent_decode(std::string_view text) {

@@ -42,6 +42,35 @@ TEST(WholeUtf8, NeverCutsInsideACharacter) {
   }
 }
 
+TEST(Printable, WhatATerminalMayObeyIsSpelledOut) {
+  for (const char* plain : {"", "Qwen/Qwen3-8B (Q4_1)", "gr\u00fcn \u4f60 \U0001F44B \u00a0"})
+    EXPECT_EQ(printable(plain), plain);
+  const std::pair<std::string, std::string> rows[] = {{"\x1b[2J", "\\x1b[2J"},
+                                                      {"a\nb\t\r", "a\\x0ab\\x09\\x0d"},
+                                                      {"\x7f", "\\x7f"},
+                                                      {"\xc2\x9b", "\\xc2\\x9b"},
+                                                      {"\u202e", "\\xe2\\x80\\xae"},
+                                                      {"\u2028", "\\xe2\\x80\\xa8"},
+                                                      {"\xff", "\\xff"},
+                                                      {"\xc0\x80", "\\xc0\\x80"},
+                                                      {"\xe2\x82", "\\xe2\\x82"},
+                                                      {"\xed\xa0\x80", "\\xed\\xa0\\x80"},
+                                                      {"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"},
+                                                      {std::string("\0", 1), "\\x00"}};
+  for (const auto& [text, expected] : rows) EXPECT_EQ(printable(text), expected);
+}
+
+TEST(Printable, WholeTextIsMadeOfWholeCharacters) {
+  // Every two bytes: nothing is lost, and nothing that is shown is a control.
+  for (int high = 0; high < 256; ++high) {
+    for (int low = 0; low < 256; ++low) {
+      const std::string text{static_cast<char>(high), static_cast<char>(low)};
+      for (const char c : printable(text)) EXPECT_TRUE(static_cast<unsigned char>(c) >= 0x20 && c != 0x7F);
+      EXPECT_LE(first_character(text).bytes, 2U);
+    }
+  }
+}
+
 TEST(PercentDecode, WholeOrNotAtAll) {
   EXPECT_EQ(percent_decode("org%2Fm%20x"), "org/m x");
   EXPECT_EQ(percent_decode("plain"), "plain");

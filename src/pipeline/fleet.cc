@@ -17,12 +17,16 @@ using engine::EventSink;
 using Events = std::vector<EngineEvent>;
 
 constexpr std::chrono::seconds kRetryAfter{1};
+/// A worker with so much room for the answer is as good as one with more. Clients that ask for no length, or for a huge
+/// one, would otherwise leave all but the longest workers idle.
+constexpr std::size_t kAmpleAnswer = 16'384;
 
 /// A worker for as long as the fleet or one of its requests knows it. Counts are under the fleet's mutex.
 struct Slot {
   std::uint64_t id = 0;
   std::string name;
   std::shared_ptr<engine::Engine> engine;
+  std::uint32_t context_tokens = 0;  // 0: as long as any
   std::uint32_t requests = 0;
   std::uint64_t prefill_tokens = 0;
   std::uint64_t placed = 0;
@@ -44,6 +48,24 @@ struct Flight {
   std::optional<engine::Accepted> held;
   bool passed = false;  // something of the answer went out: no other worker may take over
 };
+
+/// Whether a worker has room for the prompt and `answer_tokens`.
+bool has_room(const Slot& slot, std::size_t prompt_tokens, std::size_t answer_tokens) {
+  return slot.context_tokens == 0 || prompt_tokens + answer_tokens <= slot.context_tokens;
+}
+
+/// The least answer that is one.
+std::size_t least_answer(const engine::GenerateRequest& request) {
+  return std::max<std::size_t>(1, request.min_tokens);
+}
+
+Error too_long() {
+  return fail(ErrorCode::kContextLength, "The prompt and its answer are longer than the context of every worker.");
+}
+
+/// Whether another worker may take what this one gave back. Each has a context of its own, and one that was restarted
+/// may have a shorter one than is known here.
+bool worth_another(ErrorCode code) { return retryable(code) || code == ErrorCode::kContextLength; }
 
 Error nobody() {
   Error error = fail(ErrorCode::kUnavailable, "No worker can answer.");
@@ -96,6 +118,9 @@ class Fleet::State : public std::enable_shared_from_this<Fleet::State> {
   /// Gives the request to one worker after the other until one takes it. nullopt: taken, or no longer wanted.
   std::optional<Error> place(RequestId id, Error when_none_is_left);
   std::optional<Handover> book(Flight& flight, std::span<const SlotPtr> slots, const std::vector<bool>& healthy);
+  /// The place of a worker with room for all that was asked for, else of one with room for a shorter answer.
+  std::optional<std::size_t> choose(const Flight& flight, std::span<const SlotPtr> slots,
+                                    const std::vector<router::WorkerView>& views);
   std::shared_ptr<EventSink> tap(Slot& slot, const std::shared_ptr<EventSink>& sink);
   static void unbook(Flight& flight);
   void take(std::uint64_t slot, EngineEvent event, Events& out, std::vector<Retry>& retries);
@@ -165,6 +190,7 @@ void Fleet::State::set_workers(std::vector<Worker> workers) {
     next.push_back(std::make_shared<Slot>());
     next.back()->id = ++slot_ids_;
     next.back()->name = std::move(worker.name);
+    next.back()->context_tokens = worker.engine->model().context_tokens;
     next.back()->engine = std::move(worker.engine);
   }
   for (auto& slot : slots_) {
@@ -265,6 +291,12 @@ std::optional<Error> Fleet::State::place(RequestId id, Error when_none_is_left) 
       const auto found = flights_.find(id);
       if (found == flights_.end()) return std::nullopt;
       handover = book(found->second, slots, healthy);
+      if (!handover && found->second.tried.empty() && !slots.empty()) {
+        const auto& request = *found->second.request;
+        const bool fits = std::ranges::any_of(
+            slots, [&](const auto& slot) { return has_room(*slot, request.prompt.size(), least_answer(request)); });
+        if (!fits) return too_long();
+      }
     }
     if (!handover) return when_none_is_left;
     auto taken = handover->slot->engine->submit(std::move(handover->request), std::move(handover->tap));
@@ -281,7 +313,7 @@ std::optional<Error> Fleet::State::place(RequestId id, Error when_none_is_left) 
     if (!is_current) return std::nullopt;
     unbook(found->second);
     ++handover->slot->failures;
-    if (!retryable(taken.error().code)) return taken.error();
+    if (!worth_another(taken.error().code)) return taken.error();
     when_none_is_left = taken.error();
   }
 }
@@ -296,7 +328,7 @@ std::optional<Fleet::State::Handover> Fleet::State::book(Flight& flight, std::sp
     views.push_back({healthy[i] && fresh, slots[i]->requests, slots[i]->prefill_tokens});
     left += fresh ? 1 : 0;
   }
-  const auto chosen = strategy_->place({flight.prompt_tokens}, views);
+  const auto chosen = choose(flight, slots, views);
   if (!chosen) return std::nullopt;
   const SlotPtr& slot = slots[*chosen];
   if (!flight.tried.empty()) ++retries_;
@@ -315,7 +347,26 @@ std::optional<Fleet::State::Handover> Fleet::State::book(Flight& flight, std::sp
     handover.request = std::move(*flight.request);  // nobody is left to retry with, so no copy is kept
     flight.request.reset();
   }
+  if (slot->context_tokens != 0) {
+    const auto room = static_cast<std::uint32_t>(slot->context_tokens - handover.request.prompt.size());
+    handover.request.max_tokens = std::min(handover.request.max_tokens, room);
+  }
   return handover;
+}
+
+std::optional<std::size_t> Fleet::State::choose(const Flight& flight, std::span<const SlotPtr> slots,
+                                                const std::vector<router::WorkerView>& views) {
+  const auto& request = *flight.request;
+  const std::size_t least = least_answer(request);
+  const std::size_t wished = std::max(least, std::min<std::size_t>(request.max_tokens, kAmpleAnswer));
+  for (const std::size_t answer : {wished, least}) {
+    auto roomy = views;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      roomy[i].usable = views[i].usable && has_room(*slots[i], request.prompt.size(), answer);
+    }
+    if (const auto chosen = strategy_->place({flight.prompt_tokens}, roomy)) return chosen;
+  }
+  return std::nullopt;
 }
 
 std::shared_ptr<EventSink> Fleet::State::tap(Slot& slot, const std::shared_ptr<EventSink>& sink) {
@@ -371,9 +422,9 @@ void Fleet::State::take(std::uint64_t slot, EngineEvent event, Events& out, std:
   if (auto* failed = std::get_if<engine::Failed>(&event.body)) {
     ++flight.slot->failures;
 #ifdef KVERN_CANARY_LATE_RETRY
-    const bool can_retry = flight.request && retryable(failed->error.code);
+    const bool can_retry = flight.request && worth_another(failed->error.code);
 #else
-    const bool can_retry = !flight.passed && flight.request && retryable(failed->error.code);
+    const bool can_retry = !flight.passed && flight.request && worth_another(failed->error.code);
 #endif
     unbook(flight);
     if (can_retry) {

@@ -5,6 +5,9 @@
 // Promises
 // - Each request runs on one worker at a time. A retry happens only while nothing of the answer has been passed on
 //   (Accepted waits for the first Output), each worker is tried once, and at most `attempts_max` of them.
+// - A request goes to a worker with room for its prompt and its `max_tokens`, or 16,384 of them; where none such
+//   answers, to one with room for the prompt. `max_tokens` is cut to what is left there (docs/decisions/0004). Room is
+//   what the worker's ModelInfo tells; 0 is without a bound.
 // - What a worker sends for a request that it does not have (any more) is dropped: it cannot reach another's stream.
 // - Workers may come and go while requests run; one that was taken out finishes what it has.
 #pragma once
@@ -52,7 +55,8 @@ class Fleet final : public engine::Engine {
   std::uint64_t retries() const;
 
   const engine::ModelInfo& model() const override { return model_; }
-  /// kUnavailable when no worker is healthy, else what the last worker tried said.
+  /// kContextLength when no worker, healthy or not, has room for the prompt; kUnavailable when none that has is
+  /// healthy; else what the last worker tried said.
   Result<void> submit(engine::GenerateRequest request, std::shared_ptr<engine::EventSink> sink) override;
   void cancel(RequestId id) override;
   /// The sum over the workers.

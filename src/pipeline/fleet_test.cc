@@ -39,8 +39,15 @@ class FleetTest : public ::testing::Test {
   FleetTest() { make(3); }
 
   void make(std::size_t workers, FleetOptions options = {}) {
+    make_with(std::vector<std::uint32_t>(workers, 0), options);
+  }
+  /// A worker for each of the context lengths.
+  void make_with(const std::vector<std::uint32_t>& lengths, FleetOptions options = {}) {
     engines.clear();
-    for (std::size_t i = 0; i < workers; ++i) engines.push_back(std::make_shared<HandEngine>());
+    for (const std::uint32_t length : lengths) {
+      engines.push_back(std::make_shared<HandEngine>());
+      engines.back()->info.context_tokens = length;
+    }
     fleet = std::make_unique<Fleet>(engine::ModelInfo{.name = "m"}, listed(),
                                     std::move(router::make_strategy("least_loaded")).value(), options);
   }
@@ -50,10 +57,12 @@ class FleetTest : public ::testing::Test {
       out.push_back({std::string(1, static_cast<char>('a' + i)), engines[i]});
     return out;
   }
-  Result<void> submit(std::uint64_t id) {
+  Result<void> submit(std::uint64_t id, std::uint32_t max_tokens = 1, std::uint32_t min_tokens = 0) {
     engine::GenerateRequest request;
     request.id = RequestId{id};
     request.prompt = {1, 2, 3};
+    request.max_tokens = max_tokens;
+    request.min_tokens = min_tokens;
     return fleet->submit(std::move(request), ear);
   }
   std::uint32_t requests() const {
@@ -110,10 +119,10 @@ TEST_F(FleetTest, WhatIsTheRequestsFaultIsNotTriedElsewhere) {
   ASSERT_TRUE(submit(1).ok());
   engines[0]->send(RequestId{1}, failed(ErrorCode::kInvalidRequest));
   EXPECT_EQ(ear->heard[1], "X");
-  engines[0]->refusal = fail(ErrorCode::kContextLength, "too long");
+  engines[0]->refusal = fail(ErrorCode::kInvalidRequest, "no such seed");
   const auto refused = submit(2);
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().code, ErrorCode::kContextLength);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidRequest);
   EXPECT_TRUE(engines[1]->submitted.empty() && engines[2]->submitted.empty());
   EXPECT_EQ(requests(), 0U);
 }
@@ -129,6 +138,63 @@ TEST_F(FleetTest, EachWorkerIsTriedOnceAndTheLastWordCounts) {
   engines[2]->send(RequestId{1}, failed(ErrorCode::kTimeout));
   EXPECT_EQ(ear->heard[1], "X");
   EXPECT_EQ(ear->error.code, ErrorCode::kTimeout);
+  EXPECT_EQ(requests(), 0U);
+}
+
+TEST_F(FleetTest, ARequestGoesWhereItFits) {
+  make_with({8, 16, 3});
+  // Prompts of 3 tokens. What fits the short ones is spread, what does not goes to the long one however busy it is.
+  ASSERT_TRUE(submit(1, 5).ok());
+  for (const std::uint64_t id : {2, 3, 4}) ASSERT_TRUE(submit(id, 6).ok());
+  ASSERT_TRUE(submit(5, 5).ok());
+  EXPECT_EQ(engines[0]->submitted.size(), 2U);
+  EXPECT_EQ(engines[1]->submitted.size(), 3U);
+  EXPECT_EQ(engines[2]->submitted.size(), 0U) << "no room for a single token after the prompt";
+  EXPECT_EQ(engines[1]->submitted[0].max_tokens, 6U);
+}
+
+TEST_F(FleetTest, AmpleRoomIsAsGoodAsMore) {
+  make_with({20'000, 40'000});
+  for (const std::uint64_t id : {1, 2, 3, 4}) ASSERT_TRUE(submit(id, 39'997).ok());
+  EXPECT_EQ(engines[0]->submitted.size(), 2U);
+  EXPECT_EQ(engines[0]->submitted[0].max_tokens, 19'997U);
+  EXPECT_EQ(engines[1]->submitted[0].max_tokens, 39'997U);
+}
+
+TEST_F(FleetTest, AShorterWorkerCutsTheAnswerWhenNoOtherIsThere) {
+  make_with({8, 16});
+  engines[1]->is_healthy = false;
+  ASSERT_TRUE(submit(1, 13).ok());
+  ASSERT_EQ(engines[0]->submitted.size(), 1U);
+  EXPECT_EQ(engines[0]->submitted[0].max_tokens, 5U);
+  EXPECT_EQ(submit(2, 13, 6).error().code, ErrorCode::kUnavailable) << "min_tokens fit the other one only";
+  engines[1]->is_healthy = true;
+  ASSERT_TRUE(submit(2, 13, 6).ok());
+  engines[1]->send(RequestId{2}, failed(ErrorCode::kUnavailable));
+  EXPECT_EQ(ear->heard[2], "X") << "nor may it move to one that it does not fit";
+  EXPECT_EQ(engines[0]->submitted.size(), 1U);
+  EXPECT_EQ(requests(), 1U);
+}
+
+TEST_F(FleetTest, APromptThatFitsNoWorkerIsTooLong) {
+  make_with({2, 3});
+  EXPECT_EQ(submit(1).error().code, ErrorCode::kContextLength);
+  for (const auto& engine : engines) engine->is_healthy = false;
+  EXPECT_EQ(submit(1).error().code, ErrorCode::kContextLength) << "waiting would not help";
+  make_with({2, 4});
+  engines[1]->is_healthy = false;
+  EXPECT_EQ(submit(1).error().code, ErrorCode::kUnavailable) << "waiting may help";
+  EXPECT_EQ(requests(), 0U);
+}
+
+TEST_F(FleetTest, AWorkerThatTurnsOutShorterSendsItOn) {
+  make_with({16, 16});
+  ASSERT_TRUE(submit(1, 13).ok());
+  engines[0]->send(RequestId{1}, failed(ErrorCode::kContextLength));
+  ASSERT_EQ(engines[1]->submitted.size(), 1U);
+  engines[1]->send(RequestId{1}, failed(ErrorCode::kContextLength));
+  EXPECT_EQ(ear->heard[1], "X");
+  EXPECT_EQ(ear->error.code, ErrorCode::kContextLength);
   EXPECT_EQ(requests(), 0U);
 }
 

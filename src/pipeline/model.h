@@ -19,6 +19,7 @@ struct Model {
   std::string name;
   std::vector<std::string> aliases;  // globs
   std::uint32_t context_tokens = 0;
+  std::string longer_context;     // how to get one, behind "or" in an error: "serve with a larger --ctx"; may be empty
   std::string parser = "hermes";  // family of the answers of a chat: hermes or plain
   std::shared_ptr<const prompt::Tokenizer> tokenizer;
   std::shared_ptr<const prompt::ChatTemplate> chat_template;

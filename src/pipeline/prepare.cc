@@ -23,8 +23,9 @@ std::string prompt_field(const ir::Request& request, std::size_t index) {
 Error too_long(std::string field, const Model& model, std::size_t tokens, bool at_least) {
   Error error = fail(ErrorCode::kContextLength,
                      fmt::format("This model's maximum context length is {} tokens, and the prompt has {}{} tokens: "
-                                 "nothing is left for an answer. Shorten the prompt, or serve with a larger --ctx.",
-                                 model.context_tokens, at_least ? "at least " : "", tokens));
+                                 "nothing is left for an answer. Shorten the prompt{}{}.",
+                                 model.context_tokens, at_least ? "at least " : "", tokens,
+                                 model.longer_context.empty() ? "" : ", or ", model.longer_context));
   error.param = std::move(field);
   return error;
 }

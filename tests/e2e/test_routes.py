@@ -47,6 +47,22 @@ class Routes(ScriptedCase):
         self.assertEqual(answer["object"], "list")
         self.assertEqual(answer["data"][0]["object"], "model")
 
+    def test_a_refused_request_leaves_a_line_like_any_other(self):
+        for path, body, status in (("/v1/chat/completions", "{", 400), ("/v1/completions", {"prompt": "x", "n": -1}, 400),
+                                   ("/v1/chat/completions", {"model": "nope", "messages": []}, 400)):
+            sent = self.server.post(path, body, headers={"content-type": "application/json", "x-request-id": "mine"})
+            self.assertEqual(sent.status, status)
+            line = until(lambda sent=sent: [line for line in self.server.lines if sent.headers["x-request-id"] in line])[0]
+            for key in (f"method=POST path={path} status={status} ms=", " end=invalid_request ", "client_request_id=mine"):
+                self.assertIn(key, line)
+        sent = self.server.get("/nowhere")
+        line = until(lambda: [line for line in self.server.lines if sent.headers["x-request-id"] in line])[0]
+        self.assertIn("method=GET path=/nowhere status=404 end=not_found", line)
+        answer, _ = raw_exchange(self.server.port, b"GARBAGE\r\n\r\n")
+        identity = answer.split(b"x-request-id: ")[1].split(b"\r\n")[0].decode()
+        line = until(lambda: [line for line in self.server.lines if identity in line])[0]
+        self.assertIn("status=400 end=invalid_request reason=", line)
+
     def test_request_ids_are_ours(self):
         ids = {self.server.get("/live", headers={"x-request-id": "mine"}).headers["x-request-id"] for _ in range(3)}
         self.assertEqual(len(ids), 3)

@@ -31,6 +31,33 @@ class Faults(unittest.TestCase):
     def script(self):
         return "scripted:" + self.file("s.jsonl", json.dumps(REPEAT_HELLO[0]).encode() + b"\n")
 
+    def test_no_command_and_one_that_is_none(self):
+        for words, said in (((), "a command is needed"), (("bogus",), "no command `bogus`"),
+                            (("server",), "Did you mean serve?"), (("\x1b[2J",), "\\x1b[2J")):
+            code, _, err = run(*words)
+            self.assertEqual(code, 2)
+            self.assertIn(said, err)
+            self.assertIn("serve, worker, doctor, bench", err)
+
+    def test_each_command_helps(self):
+        for words in ((), ("serve",), ("worker",), ("doctor",), ("bench",)):
+            code, out, _ = run(*words, "--help")
+            self.assertEqual(code, 0)
+            self.assertIn("--help", out)
+
+    def test_the_doctor_prints_one_document_whatever_happens(self):
+        for words, status in ((("--workers", "/nope"), 1), (("--config", "/nope"), 2)):
+            code, out, err = run("doctor", "--json", *words)
+            report = json.loads(out)
+            self.assertEqual((code, report["well"], report["workers"]), (status, False, []))
+            self.assertIn("/nope", report["error"])
+            self.assertIn("/nope", err)
+
+    def test_deadlines_of_workers_have_a_least(self):
+        for flag, value in (("--worker-silent-deadline", "999ms"), ("--worker-silent-deadline", "0"),
+                            ("--worker-first-token-deadline", "0"), ("--worker-connect-deadline", "1ms")):
+            self.assert_fails([flag, value], flag, "at least")
+
     def assert_fails(self, arguments, *words, environment=None):
         code, out, err = run("serve", "--port", "0", *arguments, environment=environment)
         self.assertNotEqual(code, 0, out + err)

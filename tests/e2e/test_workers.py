@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import threading
 import unittest
 
 from harness import BINARY, CACHE, MODEL, PATIENCE, Server, until
@@ -73,6 +74,34 @@ class Fleet(unittest.TestCase):
         until(lambda: front.up() == {"w0", "w1"}, what="the worker that goes on")
         quiet(front, *self.workers)
 
+    def test_what_a_lost_worker_means_to_a_client(self):
+        """Dead and hanging are one: 503, ask again. There and silent is 504."""
+        long = {"messages": [{"role": "user", "content": "go"}]}
+        def ask(front, into):
+            into.append(front.post("/v1/chat/completions", long))
+        for number in (signal.SIGKILL, signal.SIGSTOP):
+            worker = Worker("--name", "m", script=SCRIPT)
+            with Front([entry("a", worker.url)], "--worker-silent-deadline", "1s") as front:
+                replies = []
+                client = threading.Thread(target=ask, args=(front, replies))
+                client.start()
+                until(lambda worker=worker: worker.running() == 1)
+                until(lambda front=front: front.metric("kvern_worker_tokens") > 0)
+                worker.signal(number)
+                client.join(PATIENCE)
+                self.assertEqual(replies[0].status, 503, number)
+                self.assertIn("retry-after", replies[0].headers)
+                self.assertEqual(json.loads(replies[0].body)["error"]["code"], "service_unavailable")
+                worker.signal(signal.SIGKILL)
+                worker.stop()
+        stalls = Misbehaving("black hole", "m")
+        self.addCleanup(stalls.stop)
+        with Front([entry("a", stalls.url)], "--worker-first-token-deadline", "300ms") as front:
+            ask(front, replies)
+            self.assertEqual(replies[-1].status, 504)
+            until(lambda: "worker failed" in front.output(), what="the log line")
+            self.assertIn("error=timeout", front.output())
+
     def misbehave(self, mode):
         bad = Misbehaving(mode, "m")
         self.addCleanup(bad.stop)
@@ -92,6 +121,20 @@ class Fleet(unittest.TestCase):
 
     def test_failures(self):
         self.misbehave("500")
+
+    def test_a_prompt_that_a_worker_echoes_is_not_logged(self):
+        """Neither as text nor as token ids, and it reaches no client."""
+        for mode in ("echo", "echo in the stream"):
+            bad = Misbehaving(mode, "m")
+            self.addCleanup(bad.stop)
+            with Front([entry("bad", bad.url)], "--log-level", "debug") as front:
+                prompt = [1234 + n for n in range(40)]
+                reply = front.post("/v1/completions", {"prompt": prompt, "max_tokens": 4})
+                self.assertEqual(reply.status, 500)
+                until(lambda front=front: "worker says" in front.output(), what="the log line")
+                self.assertIn("type=EngineDeadError", front.output())
+                for seen in (front.output(), reply.body.decode()):
+                    self.assertFalse([token for token in prompt if f"{token}," in seen], seen[-2000:])
 
     def test_hanging_up_reaches_the_worker(self):
         front = self.front()
@@ -136,8 +179,9 @@ class WorkersFile(unittest.TestCase):
         self.assertIn("not built yet; built are: vllm, kvern", self.refused(workers_json({**good, "kind": "chat"})))
         self.assertIn("there is no file /nowhere", self.refused(workers_json({**good, "tokenizer": "/nowhere"})))
         self.assertIn("NO_SUCH_KEY", self.refused(workers_json(entry("a", "http://127.0.0.1:1", api_key_env="NO_SUCH_KEY"))))
-        self.assertIn("--model goes not with --workers",
-                      self.refused(workers_json(entry("a", "http://127.0.0.1:1")), "--model", MODEL))
+        for flag, value in (("--model", MODEL), ("--ctx", "4096")):
+            self.assertIn(f"{flag} does not go with --workers",
+                          self.refused(workers_json(entry("a", "http://127.0.0.1:1")), flag, value))
 
     def test_it_starts_before_its_workers(self):
         with Front([entry("late", "http://127.0.0.1:1")]) as front:
@@ -158,6 +202,8 @@ class WorkersFile(unittest.TestCase):
             # `a` leaves while it answers: it finishes.
             front.rewrite(workers_json(entry("b", b.url)))
             until(lambda: front.up() >= {"b"} and b.running() == 0 and a.running() == 4)
+            # And nothing is told of it any more.
+            self.assertEqual([key for key in front.metrics() if 'worker="a"' in key], [])
             self.assertEqual(len(Crowd(front, 4, "quick").wait().exact("one two three")), 4)
             self.assertEqual(len(crowd.wait().exact(WORDS)), 4)
             # A broken edit changes nothing.
@@ -182,6 +228,29 @@ class WorkersFile(unittest.TestCase):
             until(lambda: "b" in front.up(), what="the file that came after it")
             front.signal(signal.SIGTERM)
             self.assertEqual(front.wait_exit(), 0, front.output())
+
+    def test_each_worker_keeps_its_own_length(self):
+        with Worker("--name", "m", "--ctx", "256", script=SCRIPT) as short, \
+                Worker("--name", "m", "--ctx", "4096", script=SCRIPT) as long, \
+                Front([entry("short", short.url), entry("long", long.url)]) as front:
+            until(lambda: front.up() == {"short", "long"})
+            model = json.loads(front.get("/v1/models").body)["data"][0]
+            self.assertEqual(model["max_model_len"], 4096)
+            ask = lambda words, **more: front.post("/v1/chat/completions", {
+                "messages": [{"role": "user", "content": "quick" + " word" * words}], **more})
+            for _ in range(4):
+                self.assertEqual(ask(500).headers["x-kvern-worker"], "long")
+            self.assertEqual(ask(1, max_tokens=8).headers["x-kvern-worker"], "short")
+            reply = ask(5000)
+            error = json.loads(reply.body)["error"]
+            self.assertEqual((reply.status, error["code"]), (400, "context_length_exceeded"))
+            self.assertIn("4096", error["message"])
+            self.assertNotIn("--ctx", error["message"])
+            # Without the long one: what fits is answered, what does not can come again.
+            long.signal(signal.SIGKILL)
+            until(lambda: front.up() == {"short"})
+            self.assertEqual(ask(1).status, 200)
+            self.assertEqual(ask(500).status, 503)
 
     def test_a_restart_with_another_length_is_noticed(self):
         worker = Worker("--name", "m", "--ctx", "4096", script=SCRIPT)
@@ -214,6 +283,12 @@ class RealModel(unittest.TestCase):
                 again = front.chat(**question)
                 self.assertEqual(again["choices"][0]["message"]["content"], expected)
                 self.assertGreaterEqual(again["usage"]["prompt_tokens_details"]["cached_tokens"], 16)
+                # kvern hangs up at a stop string, before the worker's usage comes: it is told before.
+                stop = expected.split()[2]
+                stopped = front.chat(stop=stop, **question)
+                self.assertNotIn(stop, stopped["choices"][0]["message"]["content"])
+                self.assertEqual(stopped["usage"]["prompt_tokens_details"]["cached_tokens"],
+                                 again["usage"]["prompt_tokens_details"]["cached_tokens"])
                 done = subprocess.run([BINARY, "doctor", "--workers", front.file, "--json"], capture_output=True,
                                       timeout=PATIENCE, check=False, text=True,
                                       env={**os.environ, "KVERN_CACHE": CACHE})
@@ -248,6 +323,22 @@ class Doctor(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertEqual(checks["token ids"]["finding"], "fault")
         self.assertNotIn("/opt/secret", json.dumps(checks))
+
+    def test_a_terminal_obeys_no_worker(self):
+        bad, other = Misbehaving("odd values", "m\x1b]0;owned\x07\x9b2J\u202e'; touch x '"), Misbehaving("500", "other")
+        self.addCleanup(bad.stop)
+        self.addCleanup(other.stop)
+        with Front([entry("a", bad.url), entry("b", other.url)], "--log-level", "debug") as front:
+            done = subprocess.run([BINARY, "doctor", "--workers", front.file], capture_output=True, timeout=PATIENCE,
+                                  check=False, text=True)
+            until(lambda: "Try it" in front.output(), what="the banner")
+            for text in (done.stdout, done.stderr, front.output()):
+                self.assertIn("owned", text) if text else None
+                self.assertFalse([c for c in text if c != "\n" and not c.isprintable()], text)
+            command = front.output().split("Try it:")[1].split("OpenAI SDKs")[0].replace("curl", "echo")
+            printed = subprocess.run(["sh", "-c", command], capture_output=True, cwd=front.folder, check=True, text=True)
+            self.assertFalse(os.path.exists(os.path.join(front.folder, "x")), "what is pasted runs nothing else")
+            self.assertIn("'; touch x '", printed.stdout)
 
     def test_a_worker_that_puts_something_else_where_numbers_belong(self):
         bad = Misbehaving("odd values", "m")

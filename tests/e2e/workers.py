@@ -52,15 +52,22 @@ class Misbehaving:
             def do_GET(self):
                 if self.path == "/v1/models":
                     return self.answer(200, json.dumps(
-                        {"data": [{"id": model, "max_model_len": 4096}]}).encode())
+                        {"data": [{"id": model, "max_model_len": 262_144}]}).encode())
                 return self.answer(200, b"{}")
 
             def do_POST(self):
-                self.rfile.read(int(self.headers["content-length"]))
+                body = self.rfile.read(int(self.headers["content-length"])).decode()
                 outer.asked += 1
                 self.close_connection = True
                 if outer.mode == "500":
                     self.answer(500, b"Traceback: /opt/secret/path")
+                elif outer.mode == "echo":
+                    self.answer(500, json.dumps({"error": {"message": body, "type": "EngineDeadError", "param": None,
+                                                           "code": 500}}).encode())
+                elif outer.mode == "echo in the stream":
+                    self.answer(200, ("data: " + json.dumps({"error": {
+                        "message": body, "type": "EngineDeadError", "code": 500}}) + "\n\n").encode(),
+                        "text/event-stream")
                 elif outer.mode == "odd values":
                     self.answer(200, json.dumps(ODD).encode())
                 elif outer.mode == "garbage":

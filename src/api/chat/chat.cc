@@ -24,7 +24,7 @@ void decode_logprobs(const Fields& fields, std::optional<std::uint32_t>& out) {
   }
 }
 
-/// Fields that change what a client gets and are not served yet: saying so beats an answer that ignores them.
+/// What api/unserved_fields.h cannot say in a row.
 void refuse_unserved(const Fields& fields, bool has_tools) {
   Decoding& decoding = fields.decoding();
   if (const auto modalities = fields.array("modalities")) {
@@ -36,20 +36,9 @@ void refuse_unserved(const Fields& fields, bool has_tools) {
       ++index;
     }
   }
-  for (const std::string_view name : {"audio", "web_search_options", "functions", "function_call"}) {
-    if (fields.has(name))
-      decoding.unsupported(fields.path(name),
-                           name.starts_with("function") ? "use `tools` and `tool_choice`" : "only text");
-  }
   bool flag = true;
   if (fields.boolean("parallel_tool_calls", flag) && !flag && has_tools)
     decoding.unsupported(fields.path("parallel_tool_calls"), "the model decides how many tools it calls");
-  flag = true;
-  if (fields.boolean("add_generation_prompt", flag) && !flag)
-    decoding.unsupported(fields.path("add_generation_prompt"), "an answer always begins a new message");
-  flag = false;
-  if (fields.boolean("continue_final_message", flag) && flag)
-    decoding.unsupported(fields.path("continue_final_message"), "an answer always begins a new message");
 }
 
 void decode_own(const Fields& fields, ir::Request& request) {
@@ -64,7 +53,7 @@ void decode_own(const Fields& fields, ir::Request& request) {
 }  // namespace
 
 std::unique_ptr<const Dialect> make_chat_dialect(const Limits& limits) {
-  return make_openai_dialect(limits, {decode_own, make_chat_stream, make_chat_whole});
+  return make_openai_dialect(limits, {kOnChat, decode_own, make_chat_stream, make_chat_whole});
 }
 
 }  // namespace kvern::api

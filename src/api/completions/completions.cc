@@ -55,17 +55,13 @@ void decode_prompt(const Fields& fields, ir::Request& request) {
   }
 }
 
+/// What api/unserved_fields.h cannot say in a row.
 void refuse_unserved(const Fields& fields, std::uint32_t choices) {
   Decoding& decoding = fields.decoding();
   std::uint32_t candidates = choices;
   if (fields.integer("best_of", 1, static_cast<std::int64_t>(decoding.limits()[Limit::kChoices]), candidates) &&
       candidates != choices)
     decoding.unsupported(fields.path("best_of"), "every answer that is drawn is given; ask for them with `n`");
-  bool echo = false;
-  if (fields.boolean("echo", echo) && echo) decoding.unsupported(fields.path("echo"), "the prompt is not repeated");
-  std::string suffix;
-  if (fields.string("suffix", suffix) && !suffix.empty())
-    decoding.unsupported(fields.path("suffix"), "text is only continued, not filled in");
 }
 
 void decode_own(const Fields& fields, ir::Request& request) {
@@ -81,7 +77,7 @@ void decode_own(const Fields& fields, ir::Request& request) {
 }  // namespace
 
 std::unique_ptr<const Dialect> make_completions_dialect(const Limits& limits) {
-  return make_openai_dialect(limits, {decode_own, make_completion_stream, make_completion_whole});
+  return make_openai_dialect(limits, {kOnCompletions, decode_own, make_completion_stream, make_completion_whole});
 }
 
 }  // namespace kvern::api

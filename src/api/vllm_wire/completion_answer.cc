@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "api/vllm_wire/vllm_error.h"
 #include "base/json_writer.h"
@@ -51,7 +52,7 @@ std::size_t characters(std::string_view text) {
 }  // namespace
 
 WireAnswer::WireAnswer(WireHead head, WireAnswerOptions options, Tokens prompt)
-    : head_(std::move(head)), options_(options), prompt_(std::move(prompt)) {
+    : head_(std::move(head)), options_(options), prompt_(std::move(prompt)), usage_due_(options.early_usage) {
   prefix_ = R"({"id":)";
   json::append_quoted(prefix_, head_.id);
   prefix_ += R"(,"object":"text_completion","created":)";
@@ -122,6 +123,9 @@ void WireAnswer::piece(const WirePiece& piece, const WireUsage& so_far, std::str
   if (options_.continuous_usage) {
     out += R"(,"usage":)";
     append_usage({so_far.prompt_tokens, so_far.completion_tokens, {}}, false, out);
+  } else if (std::exchange(usage_due_, false)) {
+    out += R"(,"usage":)";
+    append_usage(so_far, false, out);
   }
   if (!piece.finish_reason.empty() && !options_.include_usage) {
     out += R"(,"system_fingerprint":)";

@@ -29,6 +29,8 @@ struct WireAnswerOptions {
   bool continuous_usage = false;
   bool return_token_ids = false;
   bool logprobs = false;
+  /// Usage with cached tokens in the first event, for who may break off before the last. vLLM has no such thing.
+  bool early_usage = false;
 };
 
 struct WireLogprob {
@@ -70,6 +72,7 @@ class WireAnswer {
   const WireHead head_;
   const WireAnswerOptions options_;
   Tokens prompt_;
+  bool usage_due_;      // early, and not told yet
   std::string prefix_;  // {"id": … up to "choices":
   std::size_t text_offset_ = 0;
   // The lists of the logprobs object; of one event, or of all.

@@ -9,6 +9,7 @@
 #include "api/body.h"
 #include "api/fields.h"
 #include "api/generation_fields.h"
+#include "api/unserved_fields.h"
 
 namespace kvern::api {
 namespace {
@@ -61,14 +62,8 @@ void refuse_unserved_wire(const Fields& fields) {
     if (fields.integer(name, 1, static_cast<std::int64_t>(decoding.limits()[Limit::kChoices]), count) && count != 1)
       decoding.unsupported(fields.path(name), "only one choice a request");
   }
-  bool flag = false;
-  if (fields.boolean("echo", flag) && flag) decoding.unsupported(fields.path("echo"), "the prompt is not repeated");
-  if (fields.boolean("use_beam_search", flag) && flag) decoding.unsupported(fields.path("use_beam_search"), "no beams");
-  for (const std::string_view name :
-       {"prompt_logprobs", "allowed_token_ids", "bad_words", "structured_outputs", "response_format", "prompt_embeds",
-        "kv_transfer_params", "logits_processors", "repetition_detection", "suffix"}) {
-    if (fields.has(name)) decoding.unsupported(fields.path(name), "leave it out");
-  }
+  if (fields.has("response_format")) decoding.unsupported(fields.path("response_format"), "leave it out");
+  refuse_unserved_fields(fields, kOnWire);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ struct WireCall {
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;  // usage in every event
+  bool early_usage = false;       // and cached tokens in the first; asked for by a header of kvern's
   bool return_token_ids = false;
   bool tokens_as_ids = false;  // log probabilities name tokens `token_id:N`
   bool skip_special_tokens = true;

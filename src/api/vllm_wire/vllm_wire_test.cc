@@ -134,6 +134,17 @@ TEST(VllmWire, CachedTokensStandWherePeopleLook) {
   EXPECT_NE(out.find(R"("completion_tokens":2,"prompt_tokens_details":{"cached_tokens":8}})"), std::string::npos);
 }
 
+TEST(VllmWire, CachedTokensAreToldEarlyToWhoAsks) {
+  WireAnswer answer({"cmpl-1", 1, "m", "f"}, {.stream = true, .early_usage = true}, {});
+  const Tokens tokens{5};
+  std::string first;
+  answer.piece({"a", tokens, {}, {}, {}}, {10, 1, 8}, first);
+  EXPECT_NE(first.find(R"("completion_tokens":1,"prompt_tokens_details":{"cached_tokens":8}})"), std::string::npos);
+  std::string second;
+  answer.piece({"b", tokens, {}, {}, {}}, {10, 2, 8}, second);
+  EXPECT_EQ(second.find("usage"), std::string::npos) << "once";
+}
+
 TEST(VllmWire, RequestsHaveVllmsDefaultsAndSigns) {
   const auto call = decode_wire_completion(
       R"({"model":"m","prompt":[1,2],"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true},

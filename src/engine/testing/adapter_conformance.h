@@ -25,6 +25,7 @@ namespace kvern::engine::testing {
 struct QuickDeadlines {
   std::chrono::milliseconds first_token{60'000};
   std::chrono::milliseconds between_tokens{60'000};
+  std::chrono::milliseconds probe{2'000};
   std::chrono::milliseconds probe_interval{60'000};
   std::chrono::milliseconds silent_max{60'000};
 };

@@ -142,27 +142,34 @@ TEST_P(AdapterConformance, RetryAfterIsPassedOnWithinReason) {
   EXPECT_EQ(heard.failed->retry_after, std::chrono::seconds(7));
 }
 
-/// What is no answer: each ends its own request with an error, and nothing else.
+/// What is no answer: each ends its own request with an error, and nothing else. One that is lost on the way can be had
+/// again (kUnavailable); what came and makes no sense is the worker's failure (kEngine).
 TEST_P(AdapterConformance, GarbageEndsItsOwnStreamOnly) {
   const std::string huge(3U << 20U, 'x');
   const int beyond = static_cast<int>(GetParam().vocab_size);
-  const std::vector<std::pair<const char*, Plan>> rows{
-      {"no HTTP", Plan{{"\x01\x02 what is this\r\n\r\n"}, Plan::Then::kClose}},
-      {"nothing", Plan{{}, Plan::Then::kClose}},
-      {"reset", Plan{{}, Plan::Then::kReset}},
-      {"a page", Plan{{http_answer(200, "<html>hello</html>", "text/html")}}},
-      {"a document", Plan{{http_answer(200, "{}")}}},
-      {"no stream", Plan{{http_answer(200, "", "text/event-stream")}}},
+  struct Row {
+    const char* name;
+    Plan plan;
+    ErrorCode code = ErrorCode::kEngine;
+  };
+  constexpr auto kLost = ErrorCode::kUnavailable;
+  const std::vector<Row> rows{
+      {"no HTTP", Plan{{"\x01\x02 what is this\r\n\r\n"}, Plan::Then::kClose}, kLost},
+      {"nothing", Plan{{}, Plan::Then::kClose}, kLost},
+      {"reset", Plan{{}, Plan::Then::kReset}, kLost},
+      {"a page", Plan{{http_answer(200, "<html>hello</html>", "text/html")}}, kLost},
+      {"a document", Plan{{http_answer(200, "{}")}}, kLost},
+      {"no stream", Plan{{http_answer(200, "", "text/event-stream")}}, kLost},
       {"noise", begun({5}, Plan::Then::kClose, chunk("data: {{{{\n\n"))},
-      {"broken frame", begun({5}, Plan::Then::kClose, "zz\r\n")},
-      {"truncated", begun({5, 6}, Plan::Then::kClose)},
-      {"reset in the middle", begun({5, 6}, Plan::Then::kReset)},
-      {"a long line", begun({5}, Plan::Then::kHang, chunk("data: " + huge))},
+      {"broken frame", begun({5}, Plan::Then::kClose, "zz\r\n"), kLost},
+      {"truncated", begun({5, 6}, Plan::Then::kClose), kLost},
+      {"reset in the middle", begun({5, 6}, Plan::Then::kReset), kLost},
+      {"a long line", begun({5}, Plan::Then::kHang, chunk("data: " + huge)), kLost},
       {"a token that is none", begun({5, beyond}, Plan::Then::kHang)},
       {"a negative token", begun({5, -1}, Plan::Then::kHang)},
   };
   std::uint64_t id = 0;
-  for (const auto& [name, plan] : rows) {
+  for (const auto& [name, plan, code] : rows) {
     FakeWorker worker([&, &bad = plan](const Asked& asked) {
       return asked.body.find("[7,7") != std::string::npos ? bad : begun({9, 9, 9}, Plan::Then::kHang);
     });
@@ -174,6 +181,7 @@ TEST_P(AdapterConformance, GarbageEndsItsOwnStreamOnly) {
     bad.prompt = {7, 7};
     const Heard heard = run(std::move(bad));
     ASSERT_TRUE(heard.failed) << name;
+    EXPECT_EQ(heard.failed->code, code) << name;
     EXPECT_TRUE(heard.in_order()) << name;
     EXPECT_LE(heard.tokens.size(), 2U) << name;
     EXPECT_EQ(sink_->heard(good).ends, 0U) << name << ": the other stream goes on";
@@ -233,6 +241,21 @@ TEST_P(AdapterConformance, ASilentWorkerIsTakenForDead) {
   ASSERT_TRUE(heard.failed);
   EXPECT_EQ(heard.failed->code, ErrorCode::kUnavailable);
   EXPECT_FALSE(engine_->healthy());
+}
+
+/// The deadline itself counts, not the failed probe that comes after it.
+TEST_P(AdapterConformance, SilenceEndsAtItsDeadline) {
+  FakeWorker worker([](const Asked&) { return Plan{{}, Plan::Then::kHang}; }, true);
+  using std::chrono::milliseconds;
+  const auto since = std::chrono::steady_clock::now();
+  start(worker.port(),
+        {.probe = milliseconds(500), .probe_interval = milliseconds(500), .silent_max = milliseconds(1050)});
+  const Heard heard = run(request(1));
+  ASSERT_TRUE(heard.failed);
+  EXPECT_EQ(heard.failed->code, ErrorCode::kUnavailable);
+  const auto took = std::chrono::steady_clock::now() - since;
+  EXPECT_GE(took, milliseconds(1000));
+  EXPECT_LT(took, milliseconds(1900)) << "the second probe fails after 2 s";
 }
 
 TEST_P(AdapterConformance, ADeadWorkerIsUnhealthyAtOnceAndARestartHeals) {

@@ -82,7 +82,7 @@ void AnswerDecoder::take_line(std::string_view line, std::vector<EngineEvent>& o
 
 void AnswerDecoder::take_chunk(Chunk& chunk, std::vector<EngineEvent>& out) {
   if (chunk.failed) {
-    worker_text_ = std::move(chunk.error_text);
+    error_type_ = std::move(chunk.error_type);
     const bool is_busy = chunk.error_code == 429 || chunk.error_code == 503;
     return fail(
         kvern::fail(is_busy ? ErrorCode::kUnavailable : ErrorCode::kEngine, "The worker failed on this request."), out);
@@ -173,7 +173,7 @@ void AnswerDecoder::finish(std::vector<EngineEvent>& out) {
 void AnswerDecoder::end(std::vector<EngineEvent>& out) {
   if (over_) return;
   if (cause_ && held_.empty()) return finish(out);
-  fail(kvern::fail(ErrorCode::kEngine, "The worker broke off its answer."), out);
+  fail(kvern::fail(ErrorCode::kUnavailable, "The worker broke off its answer."), out);
 }
 
 void AnswerDecoder::fail(Error error, std::vector<EngineEvent>& out) {

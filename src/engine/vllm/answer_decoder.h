@@ -55,8 +55,8 @@ class AnswerDecoder {
   std::uint32_t tokens() const { return tokens_; }
   /// What was said of cached tokens; known at the end at the earliest.
   std::optional<std::uint32_t> cached_tokens() const { return cached_; }
-  /// What a worker said of its failure, for the log only.
-  const std::string& worker_text() const { return worker_text_; }
+  /// The type that a worker gave of its failure, for the log only.
+  const std::string& error_type() const { return error_type_; }
 
  private:
   void hold(std::string_view bytes, std::vector<EngineEvent>& out);
@@ -76,7 +76,7 @@ class AnswerDecoder {
   std::optional<StopCause> cause_;
   std::optional<std::uint32_t> completion_tokens_;
   std::optional<std::uint32_t> cached_;
-  std::string worker_text_;
+  std::string error_type_;
   bool accepted_ = false;
   bool over_ = false;
   bool failed_ = false;

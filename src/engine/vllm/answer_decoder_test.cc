@@ -141,6 +141,19 @@ TEST(AnswerDecoder, BoundsTokensAndLines) {
   }
 }
 
+TEST(AnswerDecoder, UsageThatComesEarlyIsToldEarly) {
+  const std::string early =
+      "data: {\"choices\":[{\"index\":0,\"text\":\"x\",\"token_ids\":[5]}],\"usage\":{\"prompt_tokens\":4,"
+      "\"completion_tokens\":1,\"prompt_tokens_details\":{\"cached_tokens\":3}}}\n\n";
+  std::vector<EngineEvent> out;
+  AnswerDecoder decoder({.prompt_tokens = 4, .max_tokens = 8, .vocab_size = 100});
+  decoder.feed(early, out);
+  ASSERT_FALSE(out.empty());
+  EXPECT_EQ(std::get<Accepted>(out.front().body).cached_tokens, 3U);
+  decoder.feed(event("[6]", "\"length\"") + kDone, out);
+  EXPECT_EQ(std::get<Finished>(out.back().body).completion_tokens, 2U) << "the count of the first event is no total";
+}
+
 TEST(AnswerDecoder, CountsWithinReason) {
   const auto with_usage = [](int completion) {
     return whole(event("[5,6]", "\"stop\"") + fmt::format("data: {{\"choices\":[],\"usage\":{{\"prompt_tokens\":4,"

@@ -9,7 +9,7 @@
 namespace kvern::engine {
 namespace {
 
-constexpr std::size_t kErrorTextMax = 512;
+constexpr std::size_t kErrorTypeMax = 64;
 /// JSON has no infinity: where vLLM would need it, it writes this or null.
 constexpr float kImpossible = -9999.0F;
 /// With `return_tokens_as_token_ids` tokens are named so.
@@ -152,18 +152,13 @@ bool read_usage(JsonCursor& json, Chunk& chunk) {
 bool read_error(JsonCursor& json, Chunk& chunk) {
   if (json.take_null()) return true;
   chunk.failed = true;
-  const auto keep = [&chunk](std::string_view text) { chunk.error_text = text.substr(0, kErrorTextMax); };
-  if (json.next_is('"')) {
-    std::string_view text;
-    if (!json.string(text)) return false;
-    keep(text);
-    return true;
-  }
+  if (json.next_is('"')) return json.skip();
   return json.object([&](std::string_view key) {
-    if (key == "message" && json.next_is('"')) {
-      std::string_view text;
-      if (!json.string(text)) return false;
-      keep(text);
+    // Not the message: it may hold the prompt.
+    if (key == "type" && json.next_is('"')) {
+      std::string_view type;
+      if (!json.string(type)) return false;
+      chunk.error_type = type.substr(0, kErrorTypeMax);
       return true;
     }
     if (key == "code" && !json.next_is('"') && !json.next_is('n')) return json.integer(chunk.error_code);

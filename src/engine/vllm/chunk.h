@@ -33,7 +33,7 @@ struct Chunk {
   std::optional<ChunkUsage> usage;
   bool failed = false;  // an error instead
   std::int64_t error_code = 0;
-  std::string error_text;  // for the log only; at most 512 bytes, escapes left in
+  std::string error_type;  // for the log only; at most 64 bytes, escapes left in
 };
 
 /// False for what is no such event: broken JSON, wrong types, a choice other than the first, a token id that is none.

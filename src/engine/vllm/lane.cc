@@ -53,7 +53,6 @@ class Lane::Stream final : public net::ClientCallbacks, public std::enable_share
   std::uint64_t handle() const { return handle_; }
   const std::shared_ptr<EventSink>& sink() const { return sink_; }
   TimePoint deadline() const { return deadline_; }
-  TimePoint begun() const { return begun_; }
 
   void sent(std::uint64_t handle, TimePoint deadline) {
     handle_ = handle;
@@ -64,6 +63,14 @@ class Lane::Stream final : public net::ClientCallbacks, public std::enable_share
   }
   /// Keeps the request for the case that the worker refuses its priority.
   void keep_for_again(const GenerateRequest& request) { again_ = std::make_unique<GenerateRequest>(request); }
+
+  /// Its deadline has passed.
+  void time_out() {
+    if (decoder_.over()) return;
+    Error error = kvern::fail(ErrorCode::kTimeout, "The worker sends no tokens.");
+    blame(error);
+    fail(std::move(error));
+  }
 
   /// Breaks it off from outside.
   void fail(Error error) {
@@ -107,13 +114,16 @@ class Lane::Stream final : public net::ClientCallbacks, public std::enable_share
     const auto self = shared_from_this();  // retiring lets go of it
     if (decoder_.over()) return lane_.retire(*this, false);
     if (!result) {
-      if (result.error().code == ErrorCode::kUnavailable) lane_.state_->unreachable();
-      decoder_.fail(result.error(), lane_.events_for(sink_));
+      Error error = result.error();
+      if (error.code == ErrorCode::kUnavailable) lane_.state_->unreachable();
+      // However a connection broke, the answer is lost, as with a worker that gives no sign of life: one may ask again.
+      if (error.code == ErrorCode::kEngine) error.code = ErrorCode::kUnavailable;
+      decoder_.fail(std::move(error), lane_.events_for(sink_));
     } else if (streaming_) {
       decoder_.end(lane_.events_for(sink_));
     } else {
       Refusal refusal = read_refusal(head_.status, head_.headers, refusal_);
-      log(refusal_);
+      log(refusal.type, refusal.param);
       if (refusal.priority_refused && again_) return send_again();
       decoder_.fail(std::move(refusal.error), lane_.events_for(sink_));
       failure_is_load_ = head_.status == 429;
@@ -129,18 +139,24 @@ class Lane::Stream final : public net::ClientCallbacks, public std::enable_share
       lane_.state_->succeeded(prompt_tokens_, decoder_.cached_tokens());
       return lane_.retire(*this, true);
     }
-    if (!decoder_.worker_text().empty()) log(decoder_.worker_text());
+    if (!decoder_.error_type().empty()) log(loggable_word(decoder_.error_type()), {});
     const auto& events = lane_.events_for(sink_);
     const auto* failed = events.empty() ? nullptr : std::get_if<Failed>(&events.back().body);
     if (failed != nullptr && is_workers_fault(failed->error.code) && !failure_is_load_) {
-      lane_.state_->failed(begun_);
-      lane_.state_->log().warn("worker failed", {{"worker", lane_.state_->options().name},
-                                                 {"id", id_},
-                                                 {"error", to_string(failed->error.code)},
-                                                 {"reason", failed->error.message}});
-      lane_.probe_soon_();
+      blame(failed->error);
     }
     lane_.retire(*this, false);
+  }
+
+  /// It failed by the worker's fault.
+  void blame(const Error& error) {
+    lane_.state_->failed(begun_);
+    lane_.state_->log().warn("worker failed", {{"worker", lane_.state_->options().name},
+                                               {"id", id_},
+                                               {"error", to_string(error.code)},
+                                               {"tokens", decoder_.tokens()},
+                                               {"reason", error.message}});
+    lane_.probe_soon_();
   }
 
   void send_again() {
@@ -152,11 +168,13 @@ class Lane::Stream final : public net::ClientCallbacks, public std::enable_share
     lane_.send(shared_from_this(), *request);
   }
 
-  void log(std::string_view text) const {
+  /// Never the worker's own text: see worker_error.h.
+  void log(std::string_view type, std::string_view param) const {
     lane_.state_->log().warn("worker says", {{"worker", lane_.state_->options().name},
                                              {"id", id_},
                                              {"status", head_.status},
-                                             {"text", text.substr(0, 512)}});
+                                             {"type", type},
+                                             {"param", param}});
   }
 
   const RequestId id_;
@@ -201,6 +219,7 @@ void Lane::send(const std::shared_ptr<Stream>& stream, const GenerateRequest& re
                          completion_body(request, options.model, state_->takes_priority()));
   call.headers.emplace_back("accept", "text/event-stream");
   call.headers.emplace_back("x-request-id", to_string(request.id));
+  call.headers.emplace_back(kEarlyUsageHeader, "1");
   call.connect_deadline = options.deadlines.connect;
   // The lane keeps the deadlines of tokens; these only stand behind them.
   const auto longest = std::max(options.deadlines.first_token, options.deadlines.between_tokens);
@@ -279,11 +298,7 @@ void Lane::tick() {
   for (const auto& [id, stream] : streams_) {
     if (stream->deadline() <= now) late.push_back(stream);
   }
-  for (const auto& stream : late) {
-    stream->fail(kvern::fail(ErrorCode::kTimeout, "The worker sends no tokens."));
-    state_->failed(stream->begun());
-  }
-  if (!late.empty()) probe_soon_();
+  for (const auto& stream : late) stream->time_out();
   std::erase_if(lingering_, [&](const auto& stream) {
     if (stream->deadline() > now) return false;
     client_->cancel(stream->handle());

@@ -54,7 +54,19 @@ void Prober::answered(const Result<void>& result, const WorkerFacts* facts) {
   was_down_ = !result.ok();
   if (result) return state_->passed_probe(facts);
   state_->failed_probe(result.error());
-  if (state_->now() - state_->last_sign() >= state_->options().deadlines.silent_max) on_dead_();
+  const Duration left = state_->options().deadlines.silent_max - (state_->now() - state_->last_sign());
+  if (left <= Duration::zero()) return on_dead_();
+  // The next failure may come long after the deadline.
+  if (std::exchange(watching_, true)) return;
+  loop_.post_after(std::chrono::ceil<std::chrono::milliseconds>(left), [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->look_for_silence();
+  });
+}
+
+void Prober::look_for_silence() {
+  watching_ = false;
+  const bool is_silent = state_->now() - state_->last_sign() >= state_->options().deadlines.silent_max;
+  if (was_down_ && is_silent) on_dead_();
 }
 
 }  // namespace kvern::engine

@@ -13,7 +13,8 @@ namespace kvern::engine {
 /// Used on its loop only; destroyed there, or when the loop has stopped.
 class Prober : public std::enable_shared_from_this<Prober> {
  public:
-  /// `on_dead` is called when the worker has given no sign of life for too long, at most once a round.
+  /// `on_dead` is called when the worker has given no sign of life for `silent_max` and failed a probe since, at most
+  /// twice a round.
   Prober(net::Loop& loop, std::shared_ptr<WorkerState> state, std::function<void()> on_dead);
   void start() { wait(); }
   /// Asks now, unless it asks already or did a moment ago.
@@ -22,6 +23,7 @@ class Prober : public std::enable_shared_from_this<Prober> {
  private:
   void ask();
   void wait();
+  void look_for_silence();
   void answered(const Result<void>& result, const WorkerFacts* facts);
 
   net::Loop& loop_;
@@ -32,6 +34,7 @@ class Prober : public std::enable_shared_from_this<Prober> {
   std::uint32_t rounds_ = 0;
   bool asking_ = false;
   bool was_down_ = false;
+  bool watching_ = false;  // a look for silence is on its way
 };
 
 }  // namespace kvern::engine

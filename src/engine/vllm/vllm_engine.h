@@ -33,7 +33,8 @@ struct WorkerDeadlines {
   std::chrono::milliseconds probe{2'000};           // for one question
   std::chrono::milliseconds probe_interval{2'000};  // between rounds
   /// A worker that neither passes a probe nor sends a byte of any stream for so long is taken for dead, and its streams
-  /// end with kUnavailable.
+  /// end with kUnavailable. Kept exactly when it is no shorter than `probe` and `probe_interval` together: it takes a
+  /// failed probe to know.
   std::chrono::milliseconds silent_max{10'000};
   bool operator==(const WorkerDeadlines&) const = default;
 };

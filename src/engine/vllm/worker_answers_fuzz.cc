@@ -16,6 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto refusal = engine::read_refusal(status, {{"retry-after", std::string(body.substr(0, 20))}}, body);
   KV_CHECK(!refusal.error.message.empty() && refusal.error.message.size() < 200);
   KV_CHECK(refusal.error.retry_after.value_or(std::chrono::seconds(0)) <= std::chrono::seconds(300));
+  KV_CHECK(refusal.type == engine::loggable_word(refusal.type));
+  KV_CHECK(refusal.param == engine::loggable_word(refusal.param));
   const auto facts = engine::read_models(body, "m");
   if (facts) KV_CHECK(!facts->model.empty() && facts->max_model_len > 0);
   const auto url = engine::parse_worker_url(body);

@@ -19,6 +19,7 @@ constexpr std::chrono::seconds kRetryAfterMost{300};
 struct Told {
   std::string_view message;
   std::string_view param;
+  std::string_view type;
 };
 
 bool read_told(JsonCursor& json, Told& told) {
@@ -26,6 +27,7 @@ bool read_told(JsonCursor& json, Told& told) {
     if (key == "error" && json.next_is('{')) return read_told(json, told);
     if (key == "message" && json.next_is('"')) return json.string(told.message);
     if (key == "param" && json.next_is('"')) return json.string(told.param);
+    if (key == "type" && json.next_is('"')) return json.string(told.type);
     return json.skip();
   });
 }
@@ -62,12 +64,7 @@ Refusal read_bad_request(const Told& told) {
   return {fail(ErrorCode::kEngine, "The worker refused the request.")};
 }
 
-}  // namespace
-
-Refusal read_refusal(int status, const net::Headers& headers, std::string_view body) {
-  Told told;
-  JsonCursor json(body);
-  read_told(json, told);
+Refusal read_by_status(int status, const net::Headers& headers, const Told& told) {
   Error error;
   switch (status) {
     case 400:
@@ -88,6 +85,27 @@ Refusal read_refusal(int status, const net::Headers& headers, std::string_view b
   }
   if (status == 429 || status == 503) error.retry_after = retry_after(headers).value_or(std::chrono::seconds(1));
   return {error};
+}
+
+}  // namespace
+
+std::string loggable_word(std::string_view text) {
+  constexpr std::size_t kBytesMax = 64;
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const auto fits = [&](char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-'; };
+  const bool is_word =
+      !text.empty() && text.size() <= kBytesMax && is_letter(text.front()) && std::ranges::all_of(text, fits);
+  return is_word ? std::string(text) : std::string();
+}
+
+Refusal read_refusal(int status, const net::Headers& headers, std::string_view body) {
+  Told told;
+  JsonCursor json(body);
+  read_told(json, told);
+  Refusal refusal = read_by_status(status, headers, told);
+  refusal.type = loggable_word(told.type);
+  refusal.param = loggable_word(told.param);
+  return refusal;
 }
 
 }  // namespace kvern::engine

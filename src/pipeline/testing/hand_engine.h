@@ -13,7 +13,7 @@ namespace kvern::pipeline::testing {
 
 class HandEngine final : public engine::Engine {
  public:
-  const engine::ModelInfo& model() const override { return info_; }
+  const engine::ModelInfo& model() const override { return info; }
   Result<void> submit(engine::GenerateRequest request, std::shared_ptr<engine::EventSink> sink) override {
     if (refusal) return *refusal;
     sinks_[request.id] = std::move(sink);
@@ -40,9 +40,9 @@ class HandEngine final : public engine::Engine {
   std::vector<RequestId> cancelled;
   std::optional<Error> refusal;
   bool is_healthy = true;
+  engine::ModelInfo info;
 
  private:
-  engine::ModelInfo info_;
   std::unordered_map<RequestId, std::shared_ptr<engine::EventSink>> sinks_;
   std::shared_ptr<engine::EventSink> last_sink_;
 };

@@ -20,7 +20,7 @@ VllmOptions options_for(std::uint16_t port, const QuickDeadlines& deadlines) {
   options.deadlines.between_tokens = deadlines.between_tokens;
   options.deadlines.probe_interval = deadlines.probe_interval;
   options.deadlines.silent_max = deadlines.silent_max;
-  options.deadlines.probe = std::min(options.deadlines.probe, deadlines.silent_max);
+  options.deadlines.probe = std::min(deadlines.probe, deadlines.silent_max);
   return options;
 }
 
