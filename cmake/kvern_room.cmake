@@ -1,5 +1,6 @@
 # kvern_unite(target size): up to `size` of its sources are compiled as one, which saves most of the time, that of the
 # libraries' headers; cmake/unity_groups.py says which. 0: each alone.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/unity_groups.py)
 function(kvern_unite target size)
   if(NOT size)
     return()
