@@ -11,6 +11,7 @@
 #include "api/completions/completions.h"
 #include "api/openai_error.h"
 #include "api/tokenize/tokenize.h"
+#include "base/testing/source_path.h"
 
 namespace kvern::api {
 namespace {
@@ -49,7 +50,7 @@ std::optional<Error> decode(const std::string& endpoint, std::string_view body) 
 }
 
 TEST(Bodies, EachGetsItsAnswer) {
-  std::ifstream file(KVERN_ROOM_DIR "/cases/bodies.jsonl");
+  std::ifstream file(source_path("api/cases/bodies.jsonl"));
   std::set<std::string> names;
   for (std::string line; std::getline(file, line);) {
     const bj::object one = bj::parse(line).as_object();

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "base/rng.h"
+#include "base/testing/source_path.h"
 #include "ir/event_grammar.h"
 #include "parser/hermes.h"
 #include "parser/split_check.h"
@@ -29,7 +30,7 @@ struct Case {
 
 std::vector<Case> load_cases() {
   std::vector<Case> out;
-  for (const auto& entry : std::filesystem::directory_iterator(KVERN_ROOM_DIR "/cases")) {
+  for (const auto& entry : std::filesystem::directory_iterator(source_path("parser/cases"))) {
     std::ifstream file(entry.path());
     for (std::string line; std::getline(file, line);) {
       Case one;

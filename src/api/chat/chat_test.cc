@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "api/testing/describe.h"
+#include "base/testing/source_path.h"
 #include "ir/event_grammar.h"
 
 namespace kvern::api {
@@ -12,7 +13,7 @@ using testing::check_goldens;
 
 Result<Call> decode(std::string_view body) { return make_chat_dialect(Limits())->decode(body, {RequestId{1}, {}}); }
 
-TEST(Chat, Goldens) { check_goldens(*make_chat_dialect(Limits()), KVERN_ROOM_DIR "/chat/golden"); }
+TEST(Chat, Goldens) { check_goldens(*make_chat_dialect(Limits()), source_path("api/chat/golden")); }
 
 TEST(Chat, AbsentModelAndLimitsStayOpen) {
   const auto call = decode(R"({"messages":[{"role":"user","content":"hi"}]})");

@@ -3,12 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "api/testing/describe.h"
+#include "base/testing/source_path.h"
 
 namespace kvern::api {
 namespace {
 
 TEST(Completions, Goldens) {
-  testing::check_goldens(*make_completions_dialect(Limits()), KVERN_ROOM_DIR "/completions/golden");
+  testing::check_goldens(*make_completions_dialect(Limits()), source_path("api/completions/golden"));
 }
 
 TEST(Completions, AMillionTokenIdsFit) {

@@ -11,12 +11,13 @@
 #include "api/vllm_wire/routes.h"
 #include "api/vllm_wire/vllm_error.h"
 #include "base/json_reader.h"
+#include "base/testing/source_path.h"
 
 namespace kvern::api {
 namespace {
 
 std::string recording() {
-  const std::string path = std::string(KVERN_ROOM_DIR) + "/../engine/vllm/recordings/vllm-0.32-http.jsonl";
+  const std::string path = source_path("engine/vllm/recordings/vllm-0.32-http.jsonl");
   std::FILE* const file = std::fopen(path.c_str(), "r");
   if (file == nullptr) return {};
   std::string text;

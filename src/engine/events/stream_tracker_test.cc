@@ -496,7 +496,7 @@ TEST(StreamTrackerModel, NothingGoesUnnoticedAndAllComesOnceFaultsEnd) {
   std::uint64_t delivered = 0;
   std::uint64_t restarts = 0;
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
     World world(seed, true);
     for (int i = 0; i < 1500; ++i) world.turn(true);
     world.heal();

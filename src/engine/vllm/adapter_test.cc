@@ -1,6 +1,7 @@
 // What is vLLM's own in the adapter: what is sent, what the fields of its answers mean, and a recorded server. What
 // every adapter keeps is in engine/testing/adapter_conformance_test.cc.
 #include "base/json_reader.h"
+#include "base/testing/source_path.h"
 #include "engine/testing/adapter_conformance.h"
 #include "engine/vllm/testing/vllm_wire.h"
 
@@ -170,7 +171,7 @@ TEST_P(VllmAdapter, SeveralEventsOfOneReadAreOneCall) {
 }
 
 TEST_P(VllmAdapter, ARecordedServerIsUnderstoodByteForByte) {
-  const std::string path = std::string(KVERN_ROOM_DIR) + "/vllm/recordings/vllm-0.32-http.jsonl";
+  const std::string path = source_path("engine/vllm/recordings/vllm-0.32-http.jsonl");
   std::FILE* const file = std::fopen(path.c_str(), "r");
   ASSERT_NE(file, nullptr);
   std::string text;

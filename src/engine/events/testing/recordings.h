@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/json_reader.h"
+#include "base/testing/source_path.h"
 
 namespace kvern::engine::events::testing {
 
@@ -36,7 +37,7 @@ inline std::string from_base64(std::string_view text) {
 }
 
 inline std::vector<std::string> lines(const std::string& file) {
-  std::ifstream in(KVERN_ROOM_DIR "/events/testdata/" + file);
+  std::ifstream in(source_path("engine/events/testdata/" + file));
   KV_CHECK(in.good());
   std::vector<std::string> found;
   for (std::string line; std::getline(in, line);) found.push_back(line);
