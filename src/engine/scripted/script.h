@@ -3,6 +3,8 @@
 //   {"match"?: text in the prompt, "text" | "token_ids" | "chunks": …, "finish": "stop|length|error|die",
 //    "ttft_ms": 0, "itl_ms": 0, "repeat"?: true, "logprobs"?: [{"logprob": -0.5, "top"?: [[token id, -0.5], …]}, …]}
 //
+// `ttft_ms` is before the first token, `itl_ms` between two. Streams of one itl_ms go in step, as in an engine that
+// batches them, so the first gap of a stream may be half of it shorter or longer.
 // `logprobs` has an entry for each token, the last of which stands for all that follow; requests that ask for log
 // probabilities get them. Blank lines and lines starting with '#' are skipped. An unknown key, a wrong type or a
 // missing answer is an error that names the line.

@@ -16,10 +16,15 @@ namespace {
 /// Tokens of one stream that leave in one turn when no time lies between them, so that streams take turns.
 constexpr std::size_t kBurstTokens = 64;
 constexpr std::size_t kUsualBatch = 32;
-/// Tokens leave in steps, as an engine that batches all its streams makes them: up to this much early, never late.
-constexpr auto kStep = std::chrono::milliseconds(2);
+constexpr auto kSlack = std::chrono::milliseconds(1);
 
-TimePoint step_of(TimePoint at) { return at - at.time_since_epoch() % kStep; }
+/// When the token after one at `at` leaves. Streams of one pace go in step, as in an engine that batches them: at
+/// multiples of it, the nearest to `at + itl`.
+TimePoint next_step(TimePoint at, std::chrono::milliseconds itl) {
+  if (itl.count() == 0) return at;
+  const TimePoint nearest = at + itl + itl / 2;
+  return nearest - nearest.time_since_epoch() % itl;
+}
 
 struct Generation {
   RequestId id;
@@ -152,7 +157,7 @@ class ScriptedEngine final : public Engine {
       exhausted_.clear();
       const TimePoint now = std::chrono::steady_clock::now();
       std::vector<Due> again;
-      while (!due_.empty() && step_of(due_.top().at) <= now) {
+      while (!due_.empty() && due_.top().at <= now + kSlack) {
         const Due due = due_.top();
         due_.pop();
         Generation& generation = *due.generation;
@@ -162,7 +167,7 @@ class ScriptedEngine final : public Engine {
           active_.erase(generation.id);
           --running_;
         } else {
-          again.push_back({std::max(due.at + generation.line->itl, now), order_++, due.generation});
+          again.push_back({std::max(next_step(due.at, generation.line->itl), now), order_++, due.generation});
         }
       }
       for (const auto& due : again) due_.push(due);
@@ -177,7 +182,7 @@ class ScriptedEngine final : public Engine {
       if (due_.empty()) {
         wake_.wait(lock, [this] { return stopping_ || !due_.empty() || !exhausted_.empty(); });
       } else {
-        wake_.wait_until(lock, step_of(due_.top().at));
+        wake_.wait_until(lock, due_.top().at);
       }
     }
     Batches batches;
