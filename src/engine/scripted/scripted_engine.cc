@@ -66,7 +66,8 @@ class ScriptedEngine final : public Engine {
 
   Result<void> submit(GenerateRequest request, std::shared_ptr<EventSink> sink) override {
     const std::lock_guard lock(mutex_);
-    if (running_ >= options_.active_max || stopping_) return fail(ErrorCode::kOverloaded, "the engine is full");
+    if (active_.size() >= options_.active_max || stopping_) return fail(ErrorCode::kOverloaded, "the engine is full");
+    if (active_.contains(request.id)) return fail(ErrorCode::kInternal, "a request with this id is running");
     auto generation = std::make_unique<Generation>();
     generation->id = request.id;
     generation->sink = std::move(sink);
@@ -79,8 +80,7 @@ class ScriptedEngine final : public Engine {
       stats_.prompt_tokens += generation->prompt_tokens;
       stats_.computed_tokens += generation->prompt_tokens;
       due_.push({std::chrono::steady_clock::now() + line->ttft, order_++, generation.get()});
-      active_[request.id] = std::move(generation);
-      ++running_;
+      active_.emplace(request.id, std::move(generation));
     }
     wake_.notify_one();
     return {};
@@ -89,15 +89,19 @@ class ScriptedEngine final : public Engine {
   void cancel(RequestId id) override {
     const std::lock_guard lock(mutex_);
     const auto found = active_.find(id);
-    if (found == active_.end() || std::exchange(found->second->cancelled, true)) return;
-    found->second->tokens = Tokens();
-    --running_;
+    if (found == active_.end()) return;
+    auto generation = std::move(found->second);
+    active_.erase(found);
+    generation->cancelled = true;
+    generation->tokens = Tokens();
+    auto* const key = generation.get();
+    cancelled_.emplace(key, std::move(generation));
   }
 
   EngineStats stats() const override {
     const std::lock_guard lock(mutex_);
     EngineStats stats = stats_;
-    stats.running = running_;
+    stats.running = static_cast<std::uint32_t>(active_.size());
     return stats;
   }
 
@@ -162,10 +166,9 @@ class ScriptedEngine final : public Engine {
         due_.pop();
         Generation& generation = *due.generation;
         if (generation.cancelled) {
-          active_.erase(generation.id);
+          cancelled_.erase(due.generation);
         } else if (advance(batches, generation)) {
           active_.erase(generation.id);
-          --running_;
         } else {
           again.push_back({std::max(next_step(due.at, generation.line->itl), now), order_++, due.generation});
         }
@@ -187,7 +190,6 @@ class ScriptedEngine final : public Engine {
     }
     Batches batches;
     for (const auto& [id, generation] : active_) {
-      if (generation->cancelled) continue;
       add(batches, *generation, Failed{fail(ErrorCode::kUnavailable, "the engine has stopped")});
     }
     active_.clear();
@@ -245,8 +247,8 @@ class ScriptedEngine final : public Engine {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   Script script_;
-  std::unordered_map<RequestId, std::unique_ptr<Generation>> active_;  // cancelled ones too, until they are due
-  std::uint32_t running_ = 0;
+  std::unordered_map<RequestId, std::unique_ptr<Generation>> active_;
+  std::unordered_map<Generation*, std::unique_ptr<Generation>> cancelled_;  // due_ still knows them
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
   std::vector<std::unique_ptr<Generation>> exhausted_;
   std::uint64_t order_ = 0;

@@ -148,6 +148,27 @@ TEST(ScriptedEngine, CancelEndsSilentlyAndFreesThePlace) {
   EXPECT_EQ(sink->batches(), 0U);
 }
 
+TEST(ScriptedEngine, AnIdMayBeUsedAgainAtOnceAfterACancel) {
+  const auto engine = engine_of(R"({"text": "ab", "ttft_ms": 20, "repeat": true})");
+  const auto collector = std::make_shared<Collector>();
+  ASSERT_TRUE(engine->submit(request(1, "x"), collector).ok());
+  EXPECT_FALSE(engine->submit(request(1, "x"), collector).ok()) << "it runs";
+  for (int i = 0; i < 50; ++i) {
+    engine->cancel(RequestId{1});
+    EXPECT_EQ(engine->stats().running, 0U);
+    ASSERT_TRUE(engine->submit(request(1, "x"), collector).ok());
+  }
+  EXPECT_EQ(collector->wait_for_ends(1).size(), 4U) << "accepted, two tokens, finished: of the last one only";
+}
+
+TEST(ScriptedEngine, StreamsOfOnePaceGoInStep) {
+  const auto engine = engine_of(R"({"text": "abcdef", "itl_ms": 40, "repeat": true})");
+  const auto collector = std::make_shared<Collector>();
+  for (std::uint64_t id = 1; id <= 20; ++id) ASSERT_TRUE(engine->submit(request(id, "x"), collector).ok());
+  EXPECT_EQ(collector->wait_for_ends(20).size(), 20U * 8);
+  EXPECT_LT(collector->batches(), 20U * 6) << "not one for each token";
+}
+
 TEST(ScriptedEngine, StoppingFailsWhatIsLeft) {
   auto engine = engine_of(R"({"text":"hello","ttft_ms":3600000,"repeat":true})");
   const auto sink = std::make_shared<Collector>();
