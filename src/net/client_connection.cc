@@ -99,7 +99,12 @@ void ClientConnection::connect_to(const tcp::resolver::results_type& endpoints) 
         if (self->socket_->native_non_blocking(true, refused)) {
           return self->fail(ErrorCode::kUnavailable, "cannot connect to the worker");
         }
-        tune_connection(self->socket_->native_handle(), kSilentMax);
+        const int fd = self->socket_->native_handle();
+        tune_connection(fd, kSilentMax);
+        // From here to its end: an answer may come before all is sent, and a worker may close while it rests.
+        if (!self->owner_->reads().add(fd, self->id_, *self)) {
+          return self->fail(ErrorCode::kUnavailable, "cannot connect to the worker");
+        }
         self->begin();
       });
 }
@@ -120,7 +125,6 @@ void ClientConnection::begin() {
   sent_all_ = false;
   answered_ = false;
   set_deadline(request_->first_byte_deadline, "the worker does not answer in time");
-  wait_readable();  // an answer may come before all is sent
   send_some();
 }
 
@@ -138,6 +142,7 @@ void ClientConnection::send_some() {
   if (sent > 0 && !answered_) set_deadline(request_->first_byte_deadline, "the worker does not answer in time");
   if (sent == head.size() + body.size()) {
     sent_all_ = true;
+    head_ = std::string();
     return;
   }
   socket_->async_wait(tcp::socket::wait_write,
@@ -146,24 +151,15 @@ void ClientConnection::send_some() {
                       });
 }
 
-void ClientConnection::wait_readable() {
-  if (read_armed_) return;
-  read_armed_ = true;
-  socket_->async_wait(tcp::socket::wait_read, [self = shared_from_this()](const boost::system::error_code& error) {
-    self->read_armed_ = false;
-    if (!error && self->owner_) self->on_readable();
-  });
-}
-
 void ClientConnection::on_readable() {
-  if (resting_) {
+  const auto self = shared_from_this();  // it may come to its end here
+  if (resting_ || !request_) {
     // The end of the stream, or bytes nobody asked for: of no use either way.
     const std::uint64_t id = id_;
     auto* owner = owner_;
     close();
     return owner->on_rest_ended(id);
   }
-  if (!request_) return;
   std::string& buffer = owner_->scratch();
   std::size_t received = 0;
   switch (receive(socket_->native_handle(), buffer.data(), buffer.size(), received)) {
@@ -171,14 +167,13 @@ void ClientConnection::on_readable() {
       if (!answered_ && sent_all_) owner_->on_answering(handle_);
       answered_ = true;
       set_deadline(request_->between_deadline, "the worker stopped in the middle of its answer");
-      if (!deliver({buffer.data(), received})) return;
-      break;
-    case IoStatus::kWouldBlock: break;
+      static_cast<void>(deliver({buffer.data(), received}));
+      return;
+    case IoStatus::kWouldBlock: return;
     case IoStatus::kClosed:
       if (answered_ && reader_->end_of_stream()) return complete(true);
       return fail(ErrorCode::kEngine, "the worker broke the connection");
   }
-  wait_readable();
 }
 
 /// Hands on what the bytes hold; false when the exchange is over (or was cancelled by a callback).
@@ -224,10 +219,7 @@ void ClientConnection::fail(ErrorCode code, const char* message) {
   owner->on_failure(handle, kvern::fail(code, message), untouched);
 }
 
-void ClientConnection::rest() {
-  resting_ = true;
-  wait_readable();
-}
+void ClientConnection::rest() { resting_ = true; }
 
 bool ClientConnection::wake() {
   resting_ = false;
@@ -238,6 +230,7 @@ bool ClientConnection::wake() {
 
 void ClientConnection::close() {
   if (!owner_) return;
+  if (socket_->is_open()) owner_->reads().remove(socket_->native_handle(), id_);
   owner_ = nullptr;
   request_ = nullptr;
   boost::system::error_code ignored;

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "net/http_client.h"
+#include "net/read_watch.h"
 
 namespace kvern::net {
 
@@ -28,12 +29,13 @@ class ClientConnectionOwner {
   virtual void on_rest_ended(std::uint64_t id) = 0;
   virtual ClientCallbacks* callbacks(std::uint64_t handle) = 0;
   virtual std::string& scratch() = 0;
+  virtual ReadWatch& reads() = 0;
 };
 
-class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
+class ClientConnection final : public ReadWatch::Reader, public std::enable_shared_from_this<ClientConnection> {
  public:
   ClientConnection(Loop& loop, ClientConnectionOwner& owner, std::uint64_t id);
-  ~ClientConnection();
+  ~ClientConnection() override;
 
   std::uint64_t id() const { return id_; }
   /// Connects and then carries the request. `request` lives until the exchange ends.
@@ -45,13 +47,12 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   bool wake();
   /// Closes; nothing is reported afterwards.
   void close();
+  void on_readable() override;
 
  private:
   void connect_to(const boost::asio::ip::tcp::resolver::results_type& endpoints);
   void begin();
   void send_some();
-  void wait_readable();
-  void on_readable();
   bool deliver(std::string_view bytes);
   void complete(bool surplus);
   void fail(ErrorCode code, const char* message);
@@ -78,7 +79,6 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   const char* deadline_message_ = "";
   TimePoint timer_at_ = TimePoint::max();
   bool resting_ = false;
-  bool read_armed_ = false;
 };
 
 }  // namespace kvern::net

@@ -24,6 +24,7 @@ class PooledClient final : public Client, public ClientConnectionOwner {
       if (call.connection) call.connection->close();
     }
     for (auto& rest : resting_) rest.connection->close();
+    if (reads_) reads_->stop();
   }
 
   std::uint64_t send(ClientRequest request, std::shared_ptr<ClientCallbacks> callbacks) override {
@@ -65,7 +66,11 @@ class PooledClient final : public Client, public ClientConnectionOwner {
   }
 
   // A long prompt need not be kept as long as its answer takes.
-  void on_answering(std::uint64_t handle) override { calls_.at(handle).request.body = std::string(); }
+  void on_answering(std::uint64_t handle) override {
+    auto& request = calls_.at(handle).request;
+    request.body = std::string();
+    request.headers = Headers();
+  }
 
   void on_rest_ended(std::uint64_t id) override {
     std::erase_if(resting_, [id](const Rest& rest) { return rest.connection->id() == id; });
@@ -73,6 +78,10 @@ class PooledClient final : public Client, public ClientConnectionOwner {
 
   ClientCallbacks* callbacks(std::uint64_t handle) override { return calls_.at(handle).callbacks.get(); }
   std::string& scratch() override { return scratch_; }
+  ReadWatch& reads() override {
+    if (!reads_) reads_ = ReadWatch::create(*static_cast<boost::asio::io_context*>(loop_.native()));
+    return *reads_;
+  }
 
  private:
   struct Call {
@@ -125,6 +134,7 @@ class PooledClient final : public Client, public ClientConnectionOwner {
 
   Loop& loop_;
   const std::size_t idle_connections_max_;
+  std::shared_ptr<ReadWatch> reads_;  // made on the loop
   std::string scratch_;
   std::unordered_map<std::uint64_t, Call> calls_;  // node-based: requests stay put while connections read them
   std::deque<Rest> resting_;                       // oldest first

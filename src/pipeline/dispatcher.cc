@@ -39,7 +39,8 @@ struct Dispatcher::Choice {
 };
 
 struct Dispatcher::Active {
-  std::shared_ptr<const ir::Request> request;
+  RequestId id;
+  std::shared_ptr<const ir::Request> request;  // until it is with the engine: a conversation is large
   std::shared_ptr<const Model> model;
   std::shared_ptr<EventReceiver> receiver;
   TimePoint started;
@@ -89,6 +90,7 @@ void Dispatcher::start(ir::Request request, std::shared_ptr<const Model> model,
                        std::shared_ptr<EventReceiver> receiver) {
   const RequestId id = request.id;
   auto active = std::make_unique<Active>();
+  active->id = id;
   active->request = std::make_shared<const ir::Request>(std::move(request));
   active->model = std::move(model);
   active->receiver = std::move(receiver);
@@ -149,6 +151,7 @@ void Dispatcher::submit(Active& active, Prepared all) {
       return fail(request.id, std::move(submitted).error());  // takes back those that were submitted
     }
   }
+  active.request.reset();
 }
 
 void Dispatcher::on_engine(const std::vector<engine::EngineEvent>& events) {
@@ -207,7 +210,7 @@ void Dispatcher::finish_choice(Place place, std::vector<ir::Event> events) {
   auto receiver = active.receiver;
   if (--active.running == 0) {
     metrics_.ended(active.usage.total(), seconds(executor_.clock().now() - active.started));
-    remove(active_.find(active.request->id));  // over before the receiver hears of it, since it may start another
+    remove(active_.find(active.id));  // over before the receiver hears of it, since it may start another
   }
 #ifdef KVERN_CANARY_EARLY_END
   if (events.size() > 1) std::swap(events.back(), events[events.size() - 2]);
@@ -217,7 +220,7 @@ void Dispatcher::finish_choice(Place place, std::vector<ir::Event> events) {
 
 void Dispatcher::break_off(Active& active, std::uint32_t choice, std::vector<ir::Event> events) {
   metrics_.failed();
-  const auto receiver = remove(active_.find(active.request->id));
+  const auto receiver = remove(active_.find(active.id));
   receiver->on_events(choice, std::move(events));
 }
 
