@@ -182,7 +182,11 @@ bool ClientConnection::deliver(std::string_view bytes) {
   for (;;) {
     switch (reader_->feed(bytes)) {
       case ReaderStep::kMore: return true;
-      case ReaderStep::kHead: owner_->callbacks(handle)->on_head(reader_->head()); break;
+      case ReaderStep::kHead: {
+        const ClientHead head = std::move(reader_->head());  // nobody keeps it while a long answer comes
+        owner_->callbacks(handle)->on_head(head);
+        break;
+      }
       case ReaderStep::kBody: owner_->callbacks(handle)->on_body(reader_->piece()); break;
       case ReaderStep::kDone: complete(!bytes.empty()); return false;
       case ReaderStep::kFailed: {

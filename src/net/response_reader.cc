@@ -73,7 +73,7 @@ ReaderStep ResponseReader::feed(std::string_view& bytes) {
 }
 
 bool ResponseReader::end_of_stream() { return state_->reader->end_of_stream(); }
-const ClientHead& ResponseReader::head() const { return state_->head; }
+ClientHead& ResponseReader::head() { return state_->head; }
 std::string_view ResponseReader::piece() const { return state_->reader->piece(); }
 const ReaderFailure& ResponseReader::failure() const { return state_->reader->failure(); }
 bool ResponseReader::keep_alive() const { return !state_->to_end_of_stream && state_->reader->message().keep_alive(); }

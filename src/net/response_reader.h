@@ -27,8 +27,8 @@ class ResponseReader {
   ReaderStep feed(std::string_view& bytes);
   /// The stream ended; true if that completes the message (a body without a length).
   bool end_of_stream();
-  /// Valid from kHead on.
-  const ClientHead& head() const;
+  /// Valid from kHead on; may be moved away.
+  ClientHead& head();
   /// After kBody, until the input that was fed goes away.
   std::string_view piece() const;
   const ReaderFailure& failure() const;

@@ -82,9 +82,10 @@ class Lane::Stream final : public net::ClientCallbacks, public std::enable_share
   void linger_until(TimePoint deadline) { deadline_ = deadline; }
 
   void on_head(const net::ClientHead& head) override {
-    head_ = head;
     const auto type = net::find_header(head.headers, "content-type");
     streaming_ = head.status == 200 && type && type->starts_with("text/event-stream");
+    head_.status = head.status;
+    if (!streaming_) head_.headers = head.headers;  // they may say why, and for how long
   }
 
   void on_body(std::string_view bytes) override {
