@@ -17,7 +17,7 @@
 namespace kvern::app {
 namespace {
 
-constexpr std::string_view kDefaultModel = "SmolLM2-135M-Instruct.Q4_1.gguf";
+constexpr std::string_view kDefaultModel = "SmolLM2-135M-Instruct.Q8_0.gguf";
 constexpr std::string_view kScriptPrefix = "scripted:";
 constexpr std::uint32_t kScriptedContext = 262'144;
 constexpr std::size_t kScriptBytesMax = 256U << 20U;

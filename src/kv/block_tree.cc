@@ -131,7 +131,11 @@ bool BlockTree::evict(std::vector<CellId>& freed) {
   --blocks_;
   ++evicted_;
   drop_space(gone.space);
+#ifdef KVERN_CANARY_LOST_EVENT
+  if (recording_ && gone.parent == kNone) log_.removed(gone.name);
+#else
   if (recording_) log_.removed(gone.name);
+#endif
   return true;
 }
 

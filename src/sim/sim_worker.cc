@@ -21,11 +21,18 @@ class NoSink final : public engine::EventSink {
 
 /// What a crash loses.
 struct SimWorker::Process {
-  explicit Process(const engine::SchedulerOptions& options)
-      : backend(options.cells, options.sequences), scheduler(options, backend) {}
+  explicit Process(engine::SchedulerOptions options)
+      : backend(options.cells, options.sequences), scheduler(recording(options), backend) {}
+
+  static engine::SchedulerOptions recording(engine::SchedulerOptions options) {
+    options.record_kv_events = true;
+    return options;
+  }
 
   SimBackend backend;
   engine::Scheduler scheduler;
+  kv::KvReplica follower;
+  bool events_contradict = false;
   std::shared_ptr<engine::EventSink> sink = std::make_shared<NoSink>();
   std::vector<Command> commands;
   bool stepping = false;
@@ -42,6 +49,14 @@ SimWorker::~SimWorker() = default;
 
 engine::Scheduler* SimWorker::scheduler() const { return process_ ? &process_->scheduler : nullptr; }
 const SimBackend* SimWorker::backend() const { return process_ ? &process_->backend : nullptr; }
+const kv::KvReplica* SimWorker::follower() const { return process_ ? &process_->follower : nullptr; }
+bool SimWorker::events_contradict() const { return process_ && process_->events_contradict; }
+
+void SimWorker::follow_events() {
+  for (const auto& event : process_->scheduler.take_kv_events()) {
+    if (!process_->follower.apply(event)) process_->events_contradict = true;
+  }
+}
 
 std::uint64_t SimWorker::preemptions() const {
   return lost_preemptions_ + (process_ ? process_->scheduler.stats().preemptions : 0);
@@ -93,11 +108,13 @@ void SimWorker::wake() {
   engine::Scheduler& scheduler = process_->scheduler;
   std::vector<engine::Outgoing> out;
   take(std::exchange(process_->commands, {}), out);
+  follow_events();
   if (scheduler.idle() && out.empty()) {
     if (idle_) idle_();
     return;
   }
   KV_CHECK(scheduler.step(out));
+  follow_events();
   const auto stats = scheduler.stats();
   // At rest a checker looks first, which tells what is wrong instead of ending the process.
   if (stats.running > 0 && stats.steps % kStepsPerCheck == 0) scheduler.check();

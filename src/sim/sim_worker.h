@@ -13,6 +13,7 @@
 
 #include "engine/embedded/scheduler.h"
 #include "engine/engine.h"
+#include "kv/kv_replica.h"
 #include "sim/sim_backend.h"
 #include "sim/world.h"
 
@@ -50,6 +51,10 @@ class SimWorker {
   /// Null while it is down.
   engine::Scheduler* scheduler() const;
   const SimBackend* backend() const;
+  /// What a follower of its KV events knows of its cache, all of them applied. Null while it is down.
+  const kv::KvReplica* follower() const;
+  /// An event contradicted those before it.
+  bool events_contradict() const;
   /// Over all its lives.
   std::uint64_t preemptions() const;
   std::uint64_t cached_tokens() const;
@@ -62,6 +67,7 @@ class SimWorker {
   struct Process;
 
   void take(std::vector<Command> commands, std::vector<engine::Outgoing>& out);
+  void follow_events();
   void wake();
   void wake_at(TimePoint when);
   void finish_step(const std::weak_ptr<Process>& stepped, std::vector<engine::EngineEvent> events);

@@ -32,6 +32,7 @@ class Swarm final : public CallObserver {
     checkers_.push_back(make_event_grammar(findings_));
     checkers_.push_back(make_no_leaks(findings_));
     checkers_.push_back(make_exact_answer(findings_));
+    checkers_.push_back(make_true_events(findings_));
     result_.seed = seed;
   }
   // What waits may own anything, so it goes first.

@@ -22,7 +22,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BINARY = os.path.join(ROOT, os.environ.get("KVERN_BINARY", "build/release/kvern"))
 CACHE = os.environ.get("KVERN_CACHE") or os.path.join(
     os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "kvern")
-MODEL = os.path.join(CACHE, "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
+MODEL = os.path.join(CACHE, "models", "SmolLM2-135M-Instruct.Q8_0.gguf")
 FULL = os.environ.get("KVERN_FULL") == "1"
 SANITIZED = "asan" in BINARY or "tsan" in BINARY
 # Deadlines are for a server that hangs, so they are wide: this machine may be busy, a sanitized binary is slow.
@@ -72,8 +72,14 @@ class Server:
         self.started = time.monotonic()
         variables = {**os.environ, "KVERN_CACHE": CACHE, "KVERN_STATE_DIR": os.path.join(self.folder, "state"),
                      **(environment or {})}
+
+        def prepare():
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it would come ignored, which kvern respects
+            if limits:
+                limits()
+
         self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=subprocess.STDOUT, env=variables, preexec_fn=limits)
+                                        stderr=subprocess.STDOUT, env=variables, preexec_fn=prepare)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         if wait:

@@ -29,23 +29,23 @@ def ask(server, text, mode, model="", **fields):
 
 class RealModel(ModelCase):
     def test_complete_and_stream_agree(self):
-        whole = ask(self.server, "What is the capital of Germany?", "complete", "SmolLM2-135M-Instruct.Q4_1")
+        whole = ask(self.server, "What is the capital of Germany?", "complete", "SmolLM2-135M-Instruct.Q8_0")
         self.assertIsNone(whole["error"])
         self.assertIn("Berlin", whole["content"])
-        streamed = ask(self.server, "What is the capital of Germany?", "stream", "SmolLM2-135M-Instruct.Q4_1")
+        streamed = ask(self.server, "What is the capital of Germany?", "stream", "SmolLM2-135M-Instruct.Q8_0")
         self.assertEqual((streamed["content"], streamed["finish"]), (whole["content"], whole["finish"]))
         self.assertEqual(streamed["usage"]["completion_tokens"], whole["usage"]["completion_tokens"])
 
     def test_two_choices(self):
         for mode in ("complete", "stream"):
-            seen = ask(self.server, "Name a colour and say why.", mode, "SmolLM2-135M-Instruct.Q4_1", n=2, temperature=1,
+            seen = ask(self.server, "Name a colour and say why.", mode, "SmolLM2-135M-Instruct.Q8_0", n=2, temperature=1,
                        seed=1, max_tokens=12)
             self.assertIsNone(seen["error"])
             self.assertEqual([bool(text) for text in seen["texts"]], [True, True])
 
     def test_logprobs(self):
         for mode in ("complete", "stream"):
-            seen = ask(self.server, "What is the capital of Germany?", mode, "SmolLM2-135M-Instruct.Q4_1", logprobs=True,
+            seen = ask(self.server, "What is the capital of Germany?", mode, "SmolLM2-135M-Instruct.Q8_0", logprobs=True,
                        top_logprobs=2, max_tokens=8)
             self.assertEqual(bytes(b for token in seen["logprobs"] for b in token["bytes"]).decode(), seen["content"])
             self.assertTrue(all(len(token["top_logprobs"]) == 2 for token in seen["logprobs"]))

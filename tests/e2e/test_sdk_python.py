@@ -21,7 +21,7 @@ def client(server):
 class RealModel(ModelCase):
     def test_complete(self):
         answer = client(self.server).chat.completions.create(
-            model="SmolLM2-135M-Instruct.Q4_1", messages=[{"role": "user", "content": "What is the capital of Germany?"}],
+            model="SmolLM2-135M-Instruct.Q8_0", messages=[{"role": "user", "content": "What is the capital of Germany?"}],
             max_tokens=16, temperature=0)
         self.assertIn("Berlin", answer.choices[0].message.content)
         self.assertIn(answer.choices[0].finish_reason, ("stop", "length"))
@@ -30,7 +30,7 @@ class RealModel(ModelCase):
 
     def test_stream(self):
         chunks = list(client(self.server).chat.completions.create(
-            model="SmolLM2-135M-Instruct.Q4_1", messages=[{"role": "user", "content": "Count to three."}], max_tokens=16,
+            model="SmolLM2-135M-Instruct.Q8_0", messages=[{"role": "user", "content": "Count to three."}], max_tokens=16,
             temperature=0, stream=True, stream_options={"include_usage": True}))
         self.assertEqual(chunks[0].choices[0].delta.role, "assistant")
         self.assertTrue("".join(c.choices[0].delta.content or "" for c in chunks if c.choices))
@@ -42,7 +42,7 @@ class RealModel(ModelCase):
 
     def test_stream_helper(self):
         with client(self.server).chat.completions.stream(
-                model="SmolLM2-135M-Instruct.Q4_1", temperature=0,
+                model="SmolLM2-135M-Instruct.Q8_0", temperature=0,
                 messages=[{"role": "user", "content": "What is the capital of Germany?"}]) as stream:
             for _ in stream:
                 pass
@@ -50,14 +50,14 @@ class RealModel(ModelCase):
 
     def test_completions(self):
         api = client(self.server)
-        whole = api.completions.create(model="SmolLM2-135M-Instruct.Q4_1", prompt="Once upon a time", max_tokens=8,
+        whole = api.completions.create(model="SmolLM2-135M-Instruct.Q8_0", prompt="Once upon a time", max_tokens=8,
                                        temperature=0)
-        streamed = api.completions.create(model="SmolLM2-135M-Instruct.Q4_1", prompt="Once upon a time", max_tokens=8,
+        streamed = api.completions.create(model="SmolLM2-135M-Instruct.Q8_0", prompt="Once upon a time", max_tokens=8,
                                           temperature=0, stream=True)
         self.assertEqual("".join(c.choices[0].text for c in streamed if c.choices), whole.choices[0].text)
 
     def test_two_choices(self):
-        fields = {"model": "SmolLM2-135M-Instruct.Q4_1", "n": 2, "max_tokens": 12, "seed": 1,
+        fields = {"model": "SmolLM2-135M-Instruct.Q8_0", "n": 2, "max_tokens": 12, "seed": 1,
                   "messages": [{"role": "user", "content": "Name a colour and say why you like it."}]}
         answer = client(self.server).chat.completions.create(**fields)
         self.assertEqual([choice.index for choice in answer.choices], [0, 1])
@@ -73,7 +73,7 @@ class RealModel(ModelCase):
 
     def test_logprobs(self):
         api = client(self.server)
-        fields = {"model": "SmolLM2-135M-Instruct.Q4_1", "max_tokens": 8, "temperature": 0}
+        fields = {"model": "SmolLM2-135M-Instruct.Q8_0", "max_tokens": 8, "temperature": 0}
         choice = api.chat.completions.create(
             **fields, logprobs=True, top_logprobs=3,
             messages=[{"role": "user", "content": "What is the capital of Germany?"}]).choices[0]
@@ -88,7 +88,7 @@ class RealModel(ModelCase):
         self.assertEqual(len(listed.logprobs.token_logprobs), 8)
 
     def test_logit_bias(self):
-        fields = {"model": "SmolLM2-135M-Instruct.Q4_1", "prompt": "The capital of France is", "max_tokens": 1,
+        fields = {"model": "SmolLM2-135M-Instruct.Q8_0", "prompt": "The capital of France is", "max_tokens": 1,
                   "temperature": 0}
         api = client(self.server)
         plain = api.completions.create(**fields, logprobs=1).choices[0]
@@ -97,17 +97,17 @@ class RealModel(ModelCase):
         self.assertNotEqual(plain.text, " not")
 
     def test_models(self):
-        self.assertEqual([model.id for model in client(self.server).models.list()], ["SmolLM2-135M-Instruct.Q4_1"])
+        self.assertEqual([model.id for model in client(self.server).models.list()], ["SmolLM2-135M-Instruct.Q8_0"])
 
     def test_unknown_model_raises_not_found(self):
         with self.assertRaises(openai.NotFoundError) as raised:
             client(self.server).chat.completions.create(model="gpt-9", messages=[{"role": "user", "content": "x"}])
         self.assertEqual(raised.exception.code, "model_not_found")
-        self.assertIn("SmolLM2-135M-Instruct.Q4_1", str(raised.exception))
+        self.assertIn("SmolLM2-135M-Instruct.Q8_0", str(raised.exception))
 
     def test_too_long_raises_with_both_numbers(self):
         with self.assertRaises(openai.BadRequestError) as raised:
-            client(self.server).chat.completions.create(model="SmolLM2-135M-Instruct.Q4_1",
+            client(self.server).chat.completions.create(model="SmolLM2-135M-Instruct.Q8_0",
                                                         messages=[{"role": "user", "content": "word " * 9000}])
         self.assertEqual(raised.exception.code, "context_length_exceeded")
         self.assertRegex(str(raised.exception), r"8192")

@@ -161,7 +161,7 @@ class Bench {
     const Tokens cached = prompt(options_.mixed_prompt_tokens / kv::kBlockTokens * kv::kBlockTokens);
     if (const auto one = run(cached, 2); !one) return one.error();
     std::vector<double> budget;
-    for (int i = 0; i < 5; ++i) {
+    for (int i = 0; i < 15; ++i) {
       Tokens tokens = cached;
       const Tokens added = prompt(figures.budget_tokens);
       tokens.insert(tokens.end(), added.begin(), added.end());
@@ -171,6 +171,7 @@ class Bench {
       budget.push_back(ms_between(from, one->first_token));
     }
     figures.budget_step_ms = quantile(budget, 0.5);
+    figures.budget_step_max_ms = quantile(budget, 1);
 
     // Long enough to decode for as long as the prompts take, and ended then.
     std::vector<RequestId> decoding;
