@@ -60,7 +60,8 @@ std::unique_ptr<Checker> make_event_grammar(Findings& findings);
 std::unique_ptr<Checker> make_no_leaks(Findings& findings);
 /// What a client has of an answer is the beginning of the only right one, and all of it after an End; usage is exact.
 std::unique_ptr<Checker> make_exact_answer(Findings& findings);
-/// Who followed an idle worker's KV events from the first knows exactly the blocks in its cache, with parents and tokens.
+/// Who followed an idle worker's KV events from the first knows exactly the blocks in its cache, with parents and
+/// tokens.
 std::unique_ptr<Checker> make_true_events(Findings& findings);
 
 }  // namespace kvern::sim
