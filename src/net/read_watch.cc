@@ -58,7 +58,8 @@ void ReadWatch::collect() {
   std::array<epoll_event, 512> ready{};
   const int count = ::epoll_wait(epoll_.native_handle(), ready.data(), static_cast<int>(ready.size()), 0);
   for (int i = 0; i < count; ++i) {
-    const auto found = readers_.find(ready.at(static_cast<std::size_t>(i)).data.u64);
+    const std::uint64_t id = ready.at(static_cast<std::size_t>(i)).data.u64;  // a copy: the event is packed
+    const auto found = readers_.find(id);
     if (found != readers_.end()) found->second->on_readable();
   }
 }
