@@ -263,7 +263,8 @@ void HttpApi::serve_models(Context& context) {
   if (context.rest.empty()) return reply(context, {200, {}, api::render_model_list(entries)});
   const std::string name = percent_decode(context.rest).value_or(std::string(context.rest));
   const auto model = parts_.models.find(name);
-  auto one = api::render_model(entries, model ? model->name : name);
+  // What the path decodes to may be any bytes; JSON is UTF-8.
+  auto one = api::render_model(entries, model ? model->name : printable(name));
   if (!one) return reply_error(context, one.error());
   reply(context, {200, {}, std::move(*one)});
 }

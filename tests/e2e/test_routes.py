@@ -47,6 +47,12 @@ class Routes(ScriptedCase):
         self.assertEqual(answer["object"], "list")
         self.assertEqual(answer["data"][0]["object"], "model")
 
+    def test_a_model_name_that_is_no_utf8_is_named_in_valid_json(self):
+        for name in ("%ff", "a%c3", "%ed%a0%80", "%00"):
+            reply = self.server.get("/v1/models/" + name)
+            self.assertEqual(reply.status, 404, name)
+            self.assertIn("\\x", json.loads(reply.body.decode("utf-8"))["error"]["message"])
+
     def test_a_refused_request_leaves_a_line_like_any_other(self):
         for path, body, status in (("/v1/chat/completions", "{", 400), ("/v1/completions", {"prompt": "x", "n": -1}, 400),
                                    ("/v1/chat/completions", {"model": "nope", "messages": []}, 400)):

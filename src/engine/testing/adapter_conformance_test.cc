@@ -229,6 +229,23 @@ TEST_P(AdapterConformance, AStreamThatStallsEndsAtItsDeadline) {
   EXPECT_TRUE(worker.wait_hang_ups(1));
 }
 
+TEST_P(AdapterConformance, WordsWithoutTokensMoveNoDeadline) {
+  FakeWorker worker([](const Asked& asked) {
+    // Before the first token, and after it.
+    if (asked.connection == 0) return Plan{{GetParam().head()}, Plan::Then::kMurmur};
+    return begun({5}, Plan::Then::kMurmur);
+  });
+  start(worker.port(),
+        {.first_token = std::chrono::milliseconds(150), .between_tokens = std::chrono::milliseconds(150)});
+  for (std::uint64_t id = 1; id <= 2; ++id) {
+    const Heard heard = run(request(id));
+    ASSERT_TRUE(heard.failed);
+    EXPECT_EQ(heard.failed->code, ErrorCode::kTimeout);
+    EXPECT_EQ(heard.tokens, id == 1 ? Tokens() : Tokens{5});
+  }
+  EXPECT_TRUE(worker.wait_hang_ups(2));
+}
+
 TEST_P(AdapterConformance, ASilentWorkerIsTakenForDead) {
   FakeWorker worker(
       [](const Asked& asked) {

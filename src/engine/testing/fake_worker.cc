@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -158,6 +159,13 @@ struct FakeWorker::State {
         const linger now{1, 0};
         ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
         return false;
+      }
+      case Plan::Then::kMurmur: {
+        const std::string comment = chunk(": at work\n\n");
+        for (pollfd client{fd, POLLIN, 0}; ::poll(&client, 1, 5) == 0;) {
+          if (::send(fd, comment.data(), comment.size(), MSG_NOSIGNAL) <= 0) break;
+        }
+        break;
       }
       case Plan::Then::kHang: break;
     }

@@ -21,10 +21,11 @@ struct Asked {
 
 struct Plan {
   enum class Then : std::uint8_t {
-    kKeep,   // wait for the next request on this connection
-    kClose,  // end the connection in order
-    kReset,  // break it off
-    kHang,   // say nothing more until the client hangs up
+    kKeep,    // wait for the next request on this connection
+    kClose,   // end the connection in order
+    kReset,   // break it off
+    kHang,    // say nothing more until the client hangs up
+    kMurmur,  // comments without end, until then
   };
   std::vector<std::string> pieces;  // each sent by itself
   Then then = Then::kKeep;

@@ -100,13 +100,11 @@ class Lane::Stream final : public net::ClientCallbacks, public std::enable_share
     const std::uint32_t had = decoder_.tokens();
     decoder_.feed(bytes, lane_.events_for(sink_));
     lane_.state_->count_tokens(decoder_.tokens() - had);
-    if (decoder_.began()) {
-      // Whatever comes shows that the worker is at work on it, but only tokens end the wait for the first.
-      deadline_ = now + lane_.state_->options().deadlines.between_tokens;
-      if (!had_begun) {
-        again_.reset();
-        lane_.state_->returns_token_ids(true);
-      }
+    // Only tokens move the deadline: events without any, and comments, could keep a client waiting for ever.
+    if (decoder_.tokens() > had) deadline_ = now + lane_.state_->options().deadlines.between_tokens;
+    if (decoder_.began() && !had_begun) {
+      again_.reset();
+      lane_.state_->returns_token_ids(true);
     }
     if (decoder_.over()) settle();
   }
@@ -227,7 +225,7 @@ void Lane::send(const std::shared_ptr<Stream>& stream, const GenerateRequest& re
   call.first_byte_deadline = longest + std::chrono::seconds(5);
   call.between_deadline = longest + std::chrono::seconds(5);
   call.body_bytes_max = answer_bytes_max(request);
-  const TimePoint deadline = state_->now() + options.deadlines.connect + options.deadlines.first_token;
+  const TimePoint deadline = state_->now() + options.deadlines.first_token;  // connecting included
   stream->sent(client_->send(std::move(call), stream), deadline);
 }
 
