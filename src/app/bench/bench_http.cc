@@ -302,6 +302,7 @@ class Bench {
     // Round by round, since the machine's mood changes from one to the next.
     for (const auto& [name, of_target] : costs) {
       std::vector<double> ratios;
+      ratios.reserve(of_target.size());
       for (std::size_t i = 0; i < of_target.size(); ++i) ratios.push_back(of_target[i] / costs["relay"][i]);
       (*out)[name].as_object()["cost_vs_relay"] = median(ratios);
     }
