@@ -41,8 +41,8 @@ class Metrics {
   mutable std::mutex mutex_;
   std::vector<std::function<void()>> refresh_;  // guarded by mutex_
   std::mutex sets_mutex_;
-  std::map<std::string, std::map<std::string, prometheus::Gauge*>>
-      sets_;  // by name, then label; guarded by sets_mutex_
+  // By name, then label; guarded by sets_mutex_.
+  std::map<std::string, std::map<std::string, prometheus::Gauge*>> sets_;
 };
 
 }  // namespace kvern

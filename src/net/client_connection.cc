@@ -167,8 +167,7 @@ void ClientConnection::on_readable() {
       if (!answered_ && sent_all_) owner_->on_answering(handle_);
       answered_ = true;
       set_deadline(request_->between_deadline, "the worker stopped in the middle of its answer");
-      static_cast<void>(deliver({buffer.data(), received}));
-      return;
+      return deliver({buffer.data(), received});
     case IoStatus::kWouldBlock: return;
     case IoStatus::kClosed:
       if (answered_ && reader_->end_of_stream()) return complete(true);
@@ -176,30 +175,28 @@ void ClientConnection::on_readable() {
   }
 }
 
-/// Hands on what the bytes hold; false when the exchange is over (or was cancelled by a callback).
-bool ClientConnection::deliver(std::string_view bytes) {
+/// Hands on what the bytes hold. The exchange may be over then, or was cancelled by a callback.
+void ClientConnection::deliver(std::string_view bytes) {
   const std::uint64_t handle = handle_;
   for (;;) {
     switch (reader_->feed(bytes)) {
-      case ReaderStep::kMore: return true;
+      case ReaderStep::kMore: return;
       case ReaderStep::kHead: {
         const ClientHead head = std::move(reader_->head());  // nobody keeps it while a long answer comes
         owner_->callbacks(handle)->on_head(head);
         break;
       }
       case ReaderStep::kBody: owner_->callbacks(handle)->on_body(reader_->piece()); break;
-      case ReaderStep::kDone: complete(!bytes.empty()); return false;
+      case ReaderStep::kDone: return complete(!bytes.empty());
       case ReaderStep::kFailed: {
-        const ReaderFailure failure = reader_->failure();
-        switch (failure.status) {
-          case 413: fail(ErrorCode::kEngine, "the worker's answer is larger than allowed"); break;
-          case 431: fail(ErrorCode::kEngine, "the head of the worker's answer is larger than allowed"); break;
-          default: fail(ErrorCode::kEngine, "the worker's answer is no valid HTTP"); break;
+        switch (reader_->failure().status) {
+          case 413: return fail(ErrorCode::kEngine, "the worker's answer is larger than allowed");
+          case 431: return fail(ErrorCode::kEngine, "the head of the worker's answer is larger than allowed");
+          default: return fail(ErrorCode::kEngine, "the worker's answer is no valid HTTP");
         }
-        return false;
       }
     }
-    if (!owner_) return false;  // cancelled from within
+    if (!owner_) return;  // cancelled from within
   }
 }
 

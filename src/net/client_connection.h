@@ -53,7 +53,7 @@ class ClientConnection final : public ReadWatch::Reader, public std::enable_shar
   void connect_to(const boost::asio::ip::tcp::resolver::results_type& endpoints);
   void begin();
   void send_some();
-  bool deliver(std::string_view bytes);
+  void deliver(std::string_view bytes);
   void complete(bool surplus);
   void fail(ErrorCode code, const char* message);
   void set_deadline(Duration within, const char* message);

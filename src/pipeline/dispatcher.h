@@ -75,8 +75,8 @@ class Dispatcher : public std::enable_shared_from_this<Dispatcher> {
   const std::function<RequestId()> mint_;
   std::shared_ptr<Sink> sink_;
   ActiveMap active_;
-  boost::unordered_flat_map<RequestId, Place, std::hash<RequestId>>
-      places_;                    // choices at the engine; asked twice an event
+  // Choices at the engine; asked twice an event.
+  boost::unordered_flat_map<RequestId, Place, std::hash<RequestId>> places_;
   std::vector<RequestId> batch_;  // those that the batch at hand is about
 };
 
