@@ -9,6 +9,7 @@ namespace {
 constexpr std::uint8_t kOnServe = kOnChat | kOnCompletions;
 constexpr std::uint8_t kEverywhere = kOnServe | kOnWire;
 constexpr std::string_view kLeaveOut = "leave it out";
+constexpr std::string_view kLength = "use `max_tokens`";
 constexpr std::string_view kFree = "answers are not constrained";
 constexpr std::string_view kSampler = "no such sampler";
 constexpr std::string_view kTextOnly = "only text";
@@ -26,8 +27,10 @@ constexpr std::array kFields{
     UnservedField{"bad_words", kEverywhere, Off::kEmpty, kLeaveOut},
     UnservedField{"continue_final_message", kOnChat, Off::kFalse, kNewMessage},
     UnservedField{"custom_logit_processor", kEverywhere, Off::kNullOnly, kLeaveOut},
+    UnservedField{"detokenize", kEverywhere, Off::kTrue, "text is always told"},
     UnservedField{"documents", kOnChat, Off::kEmpty, "put them into a message"},
     UnservedField{"dry_multiplier", kEverywhere, Off::kZero, kSampler},
+    UnservedField{"dynamic_temperature", kEverywhere, Off::kFalse, kSampler},
     UnservedField{"dynatemp_range", kEverywhere, Off::kZero, kSampler},
     UnservedField{"early_stopping", kEverywhere, Off::kFalse, "no beams"},
     UnservedField{"ebnf", kEverywhere, Off::kNullOnly, kFree},
@@ -46,19 +49,28 @@ constexpr std::array kFields{
     UnservedField{"length_penalty", kEverywhere, Off::kOne, "no beams"},
     UnservedField{"logits_processors", kEverywhere, Off::kEmpty, kLeaveOut},
     UnservedField{"lora_path", kEverywhere, Off::kNullOnly, "ask for a model that is served"},
+    UnservedField{"max_new_tokens", kEverywhere, Off::kNullOnly, kLength},
+    UnservedField{"min_new_tokens", kEverywhere, Off::kZero, "use `min_tokens`"},
     UnservedField{"mirostat", kEverywhere, Off::kZero, kSampler},
+    UnservedField{"n_predict", kEverywhere, Off::kNullOnly, kLength},
+    UnservedField{"n_probs", kEverywhere, Off::kZero, "use `logprobs`"},
     UnservedField{"no_repeat_ngram_size", kEverywhere, Off::kZero, kSampler},
     UnservedField{"prompt_embeds", kEverywhere, Off::kEmpty, "only text and token ids"},
     UnservedField{"prompt_logprobs", kEverywhere, Off::kNullOnly, kLeaveOut},
     UnservedField{"regex", kEverywhere, Off::kNullOnly, kFree},
+    UnservedField{"repeat_penalty", kEverywhere, Off::kOne, "use `repetition_penalty`"},
     UnservedField{"repetition_detection", kEverywhere, Off::kNullOnly, kLeaveOut},
     UnservedField{"return_token_ids", kOnServe, Off::kFalse, kLeaveOut},
     UnservedField{"return_tokens_as_token_ids", kOnServe, Off::kFalse, kLeaveOut},
     UnservedField{"skip_special_tokens", kOnServe, Off::kTrue, "they are never shown"},
+    UnservedField{"stop_regex", kEverywhere, Off::kEmpty, "use `stop`"},
     UnservedField{"structural_tag", kEverywhere, Off::kNullOnly, kFree},
     UnservedField{"structured_outputs", kEverywhere, Off::kNullOnly, kFree},
     UnservedField{"suffix", kOnCompletions | kOnWire, Off::kEmpty, "text is only continued, not filled in"},
+    UnservedField{"tfs_z", kEverywhere, Off::kOne, kSampler},
     UnservedField{"thinking_token_budget", kOnServe, Off::kNullOnly, kLeaveOut},
+    UnservedField{"top_a", kEverywhere, Off::kZero, kSampler},
+    UnservedField{"top_n_sigma", kEverywhere, Off::kNullOnly, kSampler},
     UnservedField{"truncate_prompt_tokens", kEverywhere, Off::kNullOnly, kPromptAsIs},
     UnservedField{"typical_p", kEverywhere, Off::kOne, kSampler},
     UnservedField{"use_beam_search", kEverywhere, Off::kFalse, "no beams"},

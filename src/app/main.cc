@@ -87,7 +87,7 @@ kvern::Result<Settings> settings_from(const ServeFlags& flags) {
 int run_serving(const ServeFlags& flags, int (*command)(const Settings&)) {
   const auto settings = settings_from(flags);
   if (!settings) {
-    kvern::write_stderr(fmt::format("kvern: {}\n", settings.error().message));
+    kvern::write_stderr(fmt::format("kvern: {}\n", kvern::printable(settings.error().message)));
     return kExitUsage;
   }
   if (flags.print_config) {
@@ -105,6 +105,24 @@ int refuse_command(const std::vector<std::string>& commands, const std::string& 
                                                : fmt::format("there is no command `{}`", kvern::printable(word)),
                                   kvern::join(commands, ", "),
                                   guess ? fmt::format(" Did you mean {}?", *guess) : std::string()));
+  return kExitUsage;
+}
+
+/// Says which word of the command line means nothing, and what may have been meant.
+int refuse_extras(const CLI::App& app, const CLI::ExtrasError& error) {
+  const auto commands = app.get_subcommands();
+  const CLI::App& command = commands.empty() ? app : *commands.front();
+  std::vector<std::string> flags;
+  for (const auto* option : command.get_options()) {
+    for (const auto& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  const auto extras = command.remaining();
+  const auto wrong = std::ranges::find_if(extras, [](const auto& word) { return word.starts_with('-'); });
+  const std::string word = wrong != extras.end() ? *wrong : extras.empty() ? error.what() : extras.front();
+  const auto guess = word.starts_with('-') ? kvern::nearest(word.substr(0, word.find('=')), flags) : std::nullopt;
+  const std::string name = command.get_name().empty() ? "kvern" : "kvern " + command.get_name();
+  kvern::write_stderr(fmt::format("kvern: `{}` means nothing to {}{} See {} --help.\n", kvern::printable(word), name,
+                                  guess ? fmt::format("; did you mean {}?", *guess) : std::string("."), name));
   return kExitUsage;
 }
 
@@ -157,6 +175,8 @@ int run(int argc, char** argv) {
   }
   try {
     app.parse(argc, argv);
+  } catch (const CLI::ExtrasError& error) {
+    return refuse_extras(app, error);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kExitUsage;
   }

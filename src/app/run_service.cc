@@ -7,6 +7,7 @@
 
 #include "app/banner.h"
 #include "base/terminal.h"
+#include "base/text.h"
 
 namespace kvern::app {
 namespace {
@@ -85,7 +86,7 @@ void drain(const RunParts& parts, net::Server& server) {
 }  // namespace
 
 int complain(const Error& error) {
-  write_stderr(fmt::format("kvern: {}\n", error.message));
+  write_stderr(fmt::format("kvern: {}\n", printable(error.message)));  // a path may hold anything
   return kExitFailed;
 }
 

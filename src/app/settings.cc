@@ -101,7 +101,7 @@ Setting only(Scope scope, Setting setting) {
 
 Result<void> set_strategy(Settings& settings, std::string_view value) {
   const auto strategy = router::make_strategy(value);
-  if (!strategy) return fail(ErrorCode::kInvalidRequest, strategy.error().message);
+  if (!strategy) return fail(ErrorCode::kInvalidRequest, fmt::format("takes a strategy: {}", strategy.error().message));
   settings.strategy = std::string(value);
   return {};
 }

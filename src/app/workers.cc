@@ -332,19 +332,24 @@ Workers::Served Workers::serve(const std::string& id, const std::vector<Entry*>&
     context_tokens = std::max(context_tokens, entry->facts.max_model_len);  // the fleet knows who is shorter
   }
   const Entry& first = *members.front();
+  Served made;
   if (const auto known = served_.find(id); known != served_.end()) {
     const Served& old = known->second;
-    if (old.model->context_tokens == context_tokens && old.vocabulary == first.vocabulary &&
-        old.model->parser == first.spec.parser && old.model->aliases == aliases) {
+    if (old.vocabulary == first.vocabulary) {
       old.fleet->set_workers(std::move(workers));
-      return old;
+      if (old.model->context_tokens == context_tokens && old.model->parser == first.spec.parser &&
+          old.model->aliases == aliases) {
+        return old;
+      }
+      made = old;  // the fleet stays, and its counts with it
     }
   }
-  Served made;
-  auto strategy = router::make_strategy(parts_.settings.strategy);  // settings know it to be one
-  const engine::ModelInfo info{id, context_tokens, first.vocabulary->tokenizer->size()};
-  made.fleet = std::make_shared<pipeline::Fleet>(info, std::move(workers), *std::move(strategy));
-  made.vocabulary = first.vocabulary;
+  if (!made.fleet) {
+    auto strategy = router::make_strategy(parts_.settings.strategy);           // settings know it to be one
+    const engine::ModelInfo info{id, 0, first.vocabulary->tokenizer->size()};  // each worker has a length of its own
+    made.fleet = std::make_shared<pipeline::Fleet>(info, std::move(workers), *std::move(strategy));
+    made.vocabulary = first.vocabulary;
+  }
   auto model = std::make_shared<pipeline::Model>();
   model->name = id;
   model->aliases = std::move(aliases);

@@ -11,6 +11,7 @@
 #include "app/yaml_source.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "engine/events/endpoint.h"
 
 namespace kvern::app {
 namespace {
@@ -128,6 +129,14 @@ class Reader : private YamlSource {
     spec.at = *std::move(url);
     if (std::ranges::find(kParsers, spec.parser) == kParsers.end()) {
       return about(fmt::format("there is no parser `{}` yet; there are: {}", spec.parser, fmt::join(kParsers, ", ")));
+    }
+    // Replay is always asked for by who listens: only the events' own socket may be bound here.
+    for (const auto& [key, endpoint, bind] :
+         {std::tuple("events", &spec.events, spec.bind), {"replay", &spec.replay, false}}) {
+      if (endpoint->empty()) continue;
+      if (auto checked = engine::events::check_endpoint(*endpoint, bind, key); !checked) {
+        return about(checked.error().message);
+      }
     }
     return check_tokenizer(item, spec);
   }

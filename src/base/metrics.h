@@ -17,7 +17,8 @@
 
 namespace kvern {
 
-/// Owns every family. Thread-safe. References it gives live as long as it does.
+/// Owns every family. Thread-safe. References it gives live as long as it does. Label values are shown as text.
+/// (base/text.h, printable)
 class Metrics {
  public:
   using Labels = std::map<std::string, std::string>;
@@ -27,10 +28,10 @@ class Metrics {
   /// Buckets are upper bounds in the metric's unit, ascending.
   prometheus::Histogram& histogram(const std::string& name, const std::string& help,
                                    const prometheus::Histogram::BucketBoundaries& buckets, const Labels& labels = {});
-  /// A whole family of gauges, by the value of one label. What is not among `values` any more is taken out, so that
+  /// A whole family of gauges, by the value of one label. What is not among `numbers` any more is taken out, so that
   /// nothing is told of what has left. Give all of a family's values this way.
   void set_gauges(const std::string& name, const std::string& help, const std::string& label,
-                  const std::map<std::string, double>& values);
+                  const std::map<std::string, double>& numbers);
   /// `refresh` runs before each scrape, to copy state kept elsewhere into gauges and counters.
   void on_scrape(std::function<void()> refresh);
   /// The text exposition format, version 0.0.4.

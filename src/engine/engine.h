@@ -117,6 +117,8 @@ class Engine {
   virtual EngineStats stats() const = 0;
   /// True while steps are being made or nothing waits: what /ready answers.
   virtual bool healthy() const = 0;
+  /// True while it gives signs of life, whatever became of the last requests: who else to ask when nobody is healthy.
+  virtual bool alive() const { return healthy(); }
 };
 
 }  // namespace kvern::engine

@@ -54,6 +54,20 @@ bool has_room(const Slot& slot, std::size_t prompt_tokens, std::size_t answer_to
   return slot.context_tokens == 0 || prompt_tokens + answer_tokens <= slot.context_tokens;
 }
 
+/// Whom a request may go to.
+enum class Standing : std::uint8_t { kDown, kAlive, kHealthy };
+
+std::vector<Standing> standings(std::span<const SlotPtr> slots) {
+  std::vector<Standing> out;
+  out.reserve(slots.size());
+  for (const auto& slot : slots) {
+    out.push_back(slot->engine->healthy() ? Standing::kHealthy
+                  : slot->engine->alive() ? Standing::kAlive
+                                          : Standing::kDown);
+  }
+  return out;
+}
+
 /// The least answer that is one.
 std::size_t least_answer(const engine::GenerateRequest& request) {
   return std::max<std::size_t>(1, request.min_tokens);
@@ -117,8 +131,8 @@ class Fleet::State : public std::enable_shared_from_this<Fleet::State> {
 
   /// Gives the request to one worker after the other until one takes it. nullopt: taken, or no longer wanted.
   std::optional<Error> place(RequestId id, Error when_none_is_left);
-  std::optional<Handover> book(Flight& flight, std::span<const SlotPtr> slots, const std::vector<bool>& healthy);
-  /// The place of a worker with room for all that was asked for, else of one with room for a shorter answer.
+  std::optional<Handover> book(Flight& flight, std::span<const SlotPtr> slots, std::span<const Standing> standings);
+  /// The place of a worker with room for all that was asked for, else of one with the most room.
   std::optional<std::size_t> choose(const Flight& flight, std::span<const SlotPtr> slots,
                                     const std::vector<router::WorkerView>& views);
   std::shared_ptr<EventSink> tap(Slot& slot, const std::shared_ptr<EventSink>& sink);
@@ -282,15 +296,13 @@ std::optional<Error> Fleet::State::place(RequestId id, Error when_none_is_left) 
   const Placing placing(*this);
   for (;;) {
     const auto slots = this->slots();
-    std::vector<bool> healthy;
-    healthy.reserve(slots.size());
-    for (const auto& slot : slots) healthy.push_back(slot->engine->healthy());
+    const auto standings = pipeline::standings(slots);
     std::optional<Handover> handover;
     {
       const std::lock_guard lock(mutex_);
       const auto found = flights_.find(id);
       if (found == flights_.end()) return std::nullopt;
-      handover = book(found->second, slots, healthy);
+      handover = book(found->second, slots, standings);
       if (!handover && found->second.tried.empty() && !slots.empty()) {
         const auto& request = *found->second.request;
         const bool fits = std::ranges::any_of(
@@ -319,16 +331,23 @@ std::optional<Error> Fleet::State::place(RequestId id, Error when_none_is_left) 
 }
 
 std::optional<Fleet::State::Handover> Fleet::State::book(Flight& flight, std::span<const SlotPtr> slots,
-                                                         const std::vector<bool>& healthy) {
+                                                         std::span<const Standing> standings) {
   if (closed_ || !flight.request || flight.tried.size() >= options_.attempts_max) return std::nullopt;
   std::vector<router::WorkerView> views;
   std::size_t left = 0;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const bool fresh = std::ranges::find(flight.tried, slots[i]->id) == flight.tried.end();
-    views.push_back({healthy[i] && fresh, slots[i]->requests, slots[i]->prefill_tokens});
+    views.push_back({fresh && standings[i] == Standing::kHealthy, slots[i]->requests, slots[i]->prefill_tokens});
     left += fresh ? 1 : 0;
   }
-  const auto chosen = choose(flight, slots, views);
+  auto chosen = choose(flight, slots, views);
+  if (!chosen) {
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      const bool fresh = std::ranges::find(flight.tried, slots[i]->id) == flight.tried.end();
+      views[i].usable = fresh && standings[i] != Standing::kDown;
+    }
+    chosen = choose(flight, slots, views);
+  }
   if (!chosen) return std::nullopt;
   const SlotPtr& slot = slots[*chosen];
   if (!flight.tried.empty()) ++retries_;
@@ -359,14 +378,22 @@ std::optional<std::size_t> Fleet::State::choose(const Flight& flight, std::span<
   const auto& request = *flight.request;
   const std::size_t least = least_answer(request);
   const std::size_t wished = std::max(least, std::min<std::size_t>(request.max_tokens, kAmpleAnswer));
-  for (const std::size_t answer : {wished, least}) {
+  const auto place_where = [&](auto fits) {
     auto roomy = views;
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-      roomy[i].usable = views[i].usable && has_room(*slots[i], request.prompt.size(), answer);
-    }
-    if (const auto chosen = strategy_->place({flight.prompt_tokens}, roomy)) return chosen;
+    for (std::size_t i = 0; i < slots.size(); ++i) roomy[i].usable = views[i].usable && fits(*slots[i]);
+    return strategy_->place({flight.prompt_tokens}, roomy);
+  };
+  if (const auto chosen =
+          place_where([&](const Slot& slot) { return has_room(slot, request.prompt.size(), wished); })) {
+    return chosen;
   }
-  return std::nullopt;
+  // None of these is without a bound: it would have had room for all.
+  std::uint32_t longest = 0;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (views[i].usable) longest = std::max(longest, slots[i]->context_tokens);
+  }
+  return place_where(
+      [&](const Slot& slot) { return slot.context_tokens == longest && has_room(slot, request.prompt.size(), least); });
 }
 
 std::shared_ptr<EventSink> Fleet::State::tap(Slot& slot, const std::shared_ptr<EventSink>& sink) {
@@ -497,7 +524,7 @@ engine::EngineStats Fleet::stats() const {
 
 bool Fleet::healthy() const {
   const auto slots = state_->slots();
-  return std::ranges::any_of(slots, [](const auto& slot) { return slot->engine->healthy(); });
+  return std::ranges::any_of(slots, [](const auto& slot) { return slot->engine->alive(); });
 }
 
 }  // namespace kvern::pipeline

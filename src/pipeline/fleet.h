@@ -6,8 +6,10 @@
 // - Each request runs on one worker at a time. A retry happens only while nothing of the answer has been passed on
 //   (Accepted waits for the first Output), each worker is tried once, and at most `attempts_max` of them.
 // - A request goes to a worker with room for its prompt and its `max_tokens`, or 16,384 of them; where none such
-//   answers, to one with room for the prompt. `max_tokens` is cut to what is left there (docs/decisions/0004). Room is
+//   answers, to the one with the most room. `max_tokens` is cut to what is left there (docs/decisions/0004). Room is
 //   what the worker's ModelInfo tells; 0 is without a bound.
+// - Healthy workers go first. Where none is left, one that is only alive is tried: a request that every worker fails at
+//   may have cost them all their health, which is no reason to turn the next one away.
 // - What a worker sends for a request that it does not have (any more) is dropped: it cannot reach another's stream.
 // - Workers may come and go while requests run; one that was taken out finishes what it has.
 #pragma once
@@ -55,13 +57,13 @@ class Fleet final : public engine::Engine {
   std::uint64_t retries() const;
 
   const engine::ModelInfo& model() const override { return model_; }
-  /// kContextLength when no worker, healthy or not, has room for the prompt; kUnavailable when none that has is
-  /// healthy; else what the last worker tried said.
+  /// kContextLength when no worker, alive or not, has room for the prompt; kUnavailable when none that has is alive;
+  /// else what the last worker tried said.
   Result<void> submit(engine::GenerateRequest request, std::shared_ptr<engine::EventSink> sink) override;
   void cancel(RequestId id) override;
   /// The sum over the workers.
   engine::EngineStats stats() const override;
-  /// True when one worker is.
+  /// True when one worker is alive.
   bool healthy() const override;
 
  private:

@@ -161,6 +161,14 @@ TEST_F(FleetTest, AmpleRoomIsAsGoodAsMore) {
   EXPECT_EQ(engines[1]->submitted[0].max_tokens, 39'997U);
 }
 
+TEST_F(FleetTest, WhereNoneHasAmpleRoomTheLongestIsTaken) {
+  make_with({8, 12, 10, 40'000});
+  engines[3]->is_healthy = false;
+  for (const std::uint64_t id : {1, 2}) ASSERT_TRUE(submit(id, 39'997).ok());
+  EXPECT_EQ(engines[1]->submitted.size(), 2U);
+  EXPECT_EQ(engines[1]->submitted[0].max_tokens, 9U);
+}
+
 TEST_F(FleetTest, AShorterWorkerCutsTheAnswerWhenNoOtherIsThere) {
   make_with({8, 16});
   engines[1]->is_healthy = false;
@@ -217,6 +225,20 @@ TEST_F(FleetTest, NobodyHealthyIsUnavailableWithATimeToComeBack) {
   engines[2]->is_healthy = true;
   ASSERT_TRUE(submit(1).ok());
   EXPECT_EQ(engines[2]->submitted.size(), 1U);
+}
+
+TEST_F(FleetTest, WhoIsOnlyAliveIsAskedWhenNobodyIsHealthy) {
+  engines[0]->is_healthy = false;
+  engines[0]->is_alive = true;
+  engines[1]->is_healthy = false;
+  ASSERT_TRUE(submit(1).ok());
+  ASSERT_TRUE(submit(2).ok());
+  EXPECT_EQ(engines[2]->submitted.size(), 2U) << "healthy ones go first, however busy";
+  engines[2]->is_healthy = false;
+  EXPECT_TRUE(fleet->healthy());
+  ASSERT_TRUE(submit(3).ok());
+  EXPECT_EQ(engines[0]->submitted.size(), 1U);
+  EXPECT_TRUE(engines[1]->submitted.empty());
 }
 
 TEST_F(FleetTest, ACancelReachesTheWorkerThatHasIt) {

@@ -93,6 +93,7 @@ class Worker final : public VllmEngine {
 
   EngineStats stats() const override { return state_->stats(); }
   bool healthy() const override { return state_->healthy(); }
+  bool alive() const override { return state_->reachable(); }
   WorkerReport report() const override { return state_->report(); }
 
  private:

@@ -26,6 +26,7 @@ class HandEngine final : public engine::Engine {
   }
   engine::EngineStats stats() const override { return {.running = static_cast<std::uint32_t>(sinks_.size())}; }
   bool healthy() const override { return is_healthy; }
+  bool alive() const override { return is_healthy || is_alive; }
 
   /// Sends an event of a request, also of one it never had (`sink` of some request it has or had).
   void send(RequestId id, decltype(engine::EngineEvent::body) body) {
@@ -40,6 +41,7 @@ class HandEngine final : public engine::Engine {
   std::vector<RequestId> cancelled;
   std::optional<Error> refusal;
   bool is_healthy = true;
+  bool is_alive = false;  // also when it is not healthy
   engine::ModelInfo info;
 
  private:
