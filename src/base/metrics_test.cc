@@ -36,5 +36,15 @@ TEST(Metrics, AFamilySetAsAWholeForgetsWhatHasLeft) {
   EXPECT_THAT(set({{"a", 5}}), HasSubstr("kvern_worker_up{worker=\"a\"} 5")) << "it may come back";
 }
 
+TEST(Metrics, LabelsAreTextWhateverAWorkerCallsItself) {
+  Metrics metrics;
+  metrics.counter("kvern_x", "X", {{"model_name", "a\x1b[31m\xff"}}).Increment();
+  metrics.set_gauges("kvern_y", "Y", "worker", {{"b\x07", 1}});
+  metrics.set_gauges("kvern_y", "Y", "worker", {{"b\x07", 2}});
+  const std::string text = metrics.text();
+  EXPECT_THAT(text, HasSubstr(R"(model_name="a\\x1b[31m\\xff")"));
+  EXPECT_THAT(text, HasSubstr(R"(kvern_y{worker="b\\x07"} 2)"));
+}
+
 }  // namespace
 }  // namespace kvern

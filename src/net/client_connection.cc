@@ -67,7 +67,8 @@ ClientConnection::ClientConnection(Loop& loop, ClientConnectionOwner& owner, std
 
 ClientConnection::~ClientConnection() = default;
 
-void ClientConnection::connect(std::uint64_t handle, const ClientRequest& request) {
+void ClientConnection::connect(std::uint64_t handle, const ClientRequest& request, ClientCallbacks& callbacks) {
+  callbacks_ = &callbacks;
   handle_ = handle;
   request_ = &request;
   set_deadline(request.connect_deadline, "the worker does not accept connections in time");
@@ -109,7 +110,8 @@ void ClientConnection::connect_to(const tcp::resolver::results_type& endpoints) 
       });
 }
 
-void ClientConnection::carry(std::uint64_t handle, const ClientRequest& request) {
+void ClientConnection::carry(std::uint64_t handle, const ClientRequest& request, ClientCallbacks& callbacks) {
+  callbacks_ = &callbacks;
   handle_ = handle;
   request_ = &request;
   begin();
@@ -177,16 +179,15 @@ void ClientConnection::on_readable() {
 
 /// Hands on what the bytes hold. The exchange may be over then, or was cancelled by a callback.
 void ClientConnection::deliver(std::string_view bytes) {
-  const std::uint64_t handle = handle_;
   for (;;) {
     switch (reader_->feed(bytes)) {
       case ReaderStep::kMore: return;
       case ReaderStep::kHead: {
         const ClientHead head = std::move(reader_->head());  // nobody keeps it while a long answer comes
-        owner_->callbacks(handle)->on_head(head);
+        callbacks_->on_head(head);
         break;
       }
-      case ReaderStep::kBody: owner_->callbacks(handle)->on_body(reader_->piece()); break;
+      case ReaderStep::kBody: callbacks_->on_body(reader_->piece()); break;
       case ReaderStep::kDone: return complete(!bytes.empty());
       case ReaderStep::kFailed: {
         switch (reader_->failure().status) {

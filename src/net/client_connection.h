@@ -27,7 +27,6 @@ class ClientConnectionOwner {
   virtual void on_answering(std::uint64_t handle) = 0;
   /// A resting connection was closed by its worker, or spoke unasked.
   virtual void on_rest_ended(std::uint64_t id) = 0;
-  virtual ClientCallbacks* callbacks(std::uint64_t handle) = 0;
   virtual std::string& scratch() = 0;
   virtual ReadWatch& reads() = 0;
 };
@@ -38,10 +37,10 @@ class ClientConnection final : public ReadWatch::Reader, public std::enable_shar
   ~ClientConnection() override;
 
   std::uint64_t id() const { return id_; }
-  /// Connects and then carries the request. `request` lives until the exchange ends.
-  void connect(std::uint64_t handle, const ClientRequest& request);
+  /// Connects and then carries the request. `request` and `callbacks` live until the exchange ends.
+  void connect(std::uint64_t handle, const ClientRequest& request, ClientCallbacks& callbacks);
   /// Carries the next request over the connection that is there.
-  void carry(std::uint64_t handle, const ClientRequest& request);
+  void carry(std::uint64_t handle, const ClientRequest& request, ClientCallbacks& callbacks);
   /// Begins to rest; ends it (false: meanwhile something came, or it broke).
   void rest();
   bool wake();
@@ -69,6 +68,7 @@ class ClientConnection final : public ReadWatch::Reader, public std::enable_shar
   // The exchange under way.
   std::uint64_t handle_ = 0;
   const ClientRequest* request_ = nullptr;
+  ClientCallbacks* callbacks_ = nullptr;
   std::optional<ResponseReader> reader_;
   std::string head_;
   std::size_t sent_ = 0;

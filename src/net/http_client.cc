@@ -76,7 +76,6 @@ class PooledClient final : public Client, public ClientConnectionOwner {
     std::erase_if(resting_, [id](const Rest& rest) { return rest.connection->id() == id; });
   }
 
-  ClientCallbacks* callbacks(std::uint64_t handle) override { return calls_.at(handle).callbacks.get(); }
   std::string& scratch() override { return scratch_; }
   ReadWatch& reads() override {
     if (!reads_) reads_ = ReadWatch::create(*static_cast<boost::asio::io_context*>(loop_.native()));
@@ -107,12 +106,12 @@ class PooledClient final : public Client, public ClientConnectionOwner {
       resting_.erase(std::next(found).base());
       if (call.connection->wake()) {
         call.from_pool = true;
-        return call.connection->carry(handle, call.request);
+        return call.connection->carry(handle, call.request, *call.callbacks);
       }
       call.connection->close();
     }
     call.connection = std::make_shared<ClientConnection>(loop_, *this, next_id_++);
-    call.connection->connect(handle, call.request);
+    call.connection->connect(handle, call.request, *call.callbacks);
   }
 
   Call take(std::uint64_t handle) {

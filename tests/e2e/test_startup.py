@@ -105,7 +105,7 @@ class Faults(unittest.TestCase):
         self.assert_fails(["--engine", self.script(), "--config", self.file("k.yaml", b"port: many\n")], "port")
 
     def test_an_unknown_flag(self):
-        self.assert_fails(["--prot", "9000"], "--prot")
+        self.assert_fails(["--prot", "9000"], "`--prot` means nothing to kvern serve; did you mean --port?")
 
     def test_a_bad_script_names_the_line(self):
         bad = "scripted:" + self.file("bad.jsonl", b'{"text": "a"}\n{"txet": "b"}\n')

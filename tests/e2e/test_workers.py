@@ -102,6 +102,17 @@ class Fleet(unittest.TestCase):
             until(lambda: "worker failed" in front.output(), what="the log line")
             self.assertIn("error=timeout", front.output())
 
+    def test_a_request_that_every_worker_fails_at_hurts_no_other(self):
+        script = [{"match": "quick", "text": "one two three", "repeat": True}]  # nothing else: HTTP 500
+        workers = [Worker("--name", "m", script=script) for _ in range(3)]
+        self.addCleanup(lambda: [worker.stop() for worker in workers])
+        with Front([entry(f"p{n}", worker.url) for n, worker in enumerate(workers)], *QUICK) as front:
+            for _ in range(5):
+                reply = front.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "poison"}]})
+                self.assertEqual(reply.status, 500, reply.body)
+                self.assertEqual(front.chat("quick")["choices"][0]["message"]["content"], "one two three")
+                self.assertEqual(front.get("/ready").status, 200)
+
     def misbehave(self, mode):
         bad = Misbehaving(mode, "m")
         self.addCleanup(bad.stop)
@@ -179,6 +190,8 @@ class WorkersFile(unittest.TestCase):
         self.assertIn("not built yet; built are: vllm, kvern", self.refused(workers_json({**good, "kind": "chat"})))
         self.assertIn("there is no file /nowhere", self.refused(workers_json({**good, "tokenizer": "/nowhere"})))
         self.assertIn("NO_SUCH_KEY", self.refused(workers_json(entry("a", "http://127.0.0.1:1", api_key_env="NO_SUCH_KEY"))))
+        self.assertIn("'foo': write it as tcp://HOST:PORT",
+                      self.refused(workers_json(entry("a", "http://127.0.0.1:1", events="foo"))))
         for flag, value in (("--model", MODEL), ("--ctx", "4096")):
             self.assertIn(f"{flag} does not go with --workers",
                           self.refused(workers_json(entry("a", "http://127.0.0.1:1")), flag, value))
