@@ -198,6 +198,11 @@ LlamaBackend::~LlamaBackend() {
   if (batch_.token != nullptr) llama_batch_free(batch_);
 }
 
+void LlamaBackend::stop() {
+  stopping_.store(true, std::memory_order_relaxed);
+  route_llama_log({});  // what it says of a decode broken off is no error
+}
+
 std::span<const float> LlamaBackend::logits(std::uint32_t index) const {
   return {llama_get_logits_ith(context_.get(), static_cast<std::int32_t>(index)), vocab_size_};
 }

@@ -42,7 +42,7 @@ class LlamaBackend final : public Backend {
   /// Logits after batch token `index` of the last decode; `vocab_size()` of them, until the next.
   std::span<const float> logits(std::uint32_t index) const;
   /// Makes the decode under way, and all later ones, end with kAborted soon. Any thread.
-  void stop() { stopping_.store(true, std::memory_order_relaxed); }
+  void stop();
 
   DecodeStatus decode(std::span<const BatchToken> batch) override;
   std::unique_ptr<TokenSampler> make_sampler(const GenerateRequest& request, std::span<const TokenId> prompt) override;
