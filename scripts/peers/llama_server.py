@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import socket
+import statistics
 import subprocess
 import threading
 import time
@@ -105,9 +106,12 @@ class LlamaServer:
 
     def speeds(self):
         sizes = self.sizes
-        one = self.stream(sizes["prefill_tokens"], sizes["decode_tokens"] + 1).finished()
-        figures = {"prefill_tokens_per_s": sizes["prefill_tokens"] / (one.arrivals[0] - one.began),
-                   "decode_tokens_per_s": (one.predicted() - 1) / (one.end - one.arrivals[0])}
+        singles = [self.stream(sizes["prefill_tokens"], sizes["decode_tokens"] + 1).finished()
+                   for _ in range(sizes["single_runs"])]
+        figures = {"prefill_tokens_per_s": statistics.median(sizes["prefill_tokens"] / (one.arrivals[0] - one.began)
+                                                             for one in singles),
+                   "decode_tokens_per_s": statistics.median((one.predicted() - 1) / (one.end - one.arrivals[0])
+                                                            for one in singles)}
         streams = [self.stream(sizes["stream_tokens"], sizes["decode_tokens"] + 1) for _ in range(sizes["streams"])]
         for stream in streams:
             stream.finished()

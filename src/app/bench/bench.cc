@@ -36,6 +36,7 @@ Result<object> bench_engine(const std::string& model) {
                      {"context_tokens", options.engine.ctx},
                      {"prefill_tokens", options.prefill_tokens},
                      {"decode_tokens", options.decode_tokens},
+                     {"single_runs", options.single_runs},
                      {"streams", options.streams},
                      {"stream_tokens", options.stream_tokens},
                      {"parked_prefix_tokens", options.parked_prefix_tokens},

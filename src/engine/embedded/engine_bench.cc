@@ -107,11 +107,17 @@ class Bench {
 
   Result<EngineSpeeds> speeds() {
     EngineSpeeds speeds;
-    const auto from = Clock::now();
-    const auto one = run(prompt(options_.prefill_tokens), options_.decode_tokens + 1);
-    if (!one) return one.error();
-    speeds.prefill = options_.prefill_tokens * 1e3 / ms_between(from, one->first_token);
-    speeds.decode = options_.decode_tokens * 1e3 / ms_between(one->first_token, one->end);
+    std::vector<double> prefill;
+    std::vector<double> decode;
+    for (std::uint32_t i = 0; i < options_.single_runs; ++i) {
+      const auto from = Clock::now();
+      const auto one = run(prompt(options_.prefill_tokens), options_.decode_tokens + 1);
+      if (!one) return one.error();
+      prefill.push_back(options_.prefill_tokens * 1e3 / ms_between(from, one->first_token));
+      decode.push_back(options_.decode_tokens * 1e3 / ms_between(one->first_token, one->end));
+    }
+    speeds.prefill = quantile(prefill, 0.5);
+    speeds.decode = quantile(decode, 0.5);
 
     std::vector<RequestId> ids;
     const auto submitted = Clock::now();

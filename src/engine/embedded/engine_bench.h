@@ -14,6 +14,7 @@ struct EngineBenchOptions {
   EmbeddedOptions engine;
   std::uint32_t prefill_tokens = 512;
   std::uint32_t decode_tokens = 128;          // per sequence
+  std::uint32_t single_runs = 5;              // of one sequence alone; the median counts
   std::uint32_t streams = 8;                  // at once
   std::uint32_t stream_tokens = 128;          // prompt of each
   std::uint32_t chat_tokens = 1024;           // of the first turn
