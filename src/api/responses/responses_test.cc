@@ -284,7 +284,9 @@ TEST_F(Responses, ToolsFoundOnTheWayAreCalledByTheirOwnNames) {
   ASSERT_TRUE(call.ok()) << call.error().message;
   EXPECT_TRUE(call->request.tools.empty()) << "the head of the prompt stays as it was";
   const auto& result = std::get<ir::ToolResult>(last_message(*call).blocks.at(0).content);
-  EXPECT_EQ(std::get<ir::Text>(result.parts.at(0)).text, "{\"name\":\"cal__list\"}\n{\"name\":\"cal__note\"}");
+  EXPECT_EQ(std::get<ir::Text>(result.parts.at(0)).text,
+            "{\"name\":\"cal__list\"}\n{\"name\":\"cal__note\",\"parameters\":{\"type\": \"object\", \"properties\": "
+            "{\"input\": {\"type\": \"string\"}}, \"required\": [\"input\"]}}");
   const auto events = events_of(testing::play(
       bj::parse(R"([{"call":["a","cal__list","{}"]},{"call":["b","cal__note","{\"input\":\"x\"}"]},{"end":"stop"}])")
           .as_array(),

@@ -11,6 +11,9 @@ namespace kvern::api {
 namespace {
 
 constexpr std::string_view kToolSearchName = "tool_search";
+/// How the prompt describes a custom tool: a function of its raw text.
+constexpr std::string_view kRawInputSchema =
+    R"({"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]})";
 
 /// Harnesses and MCP bring dots, dashes and other scripts into names, so only what would break a line is refused.
 bool is_tool_name(std::string_view name) {
@@ -273,7 +276,8 @@ std::string describe_tools(const std::vector<ir::Tool>& tools) {
     json::Writer writer(out);
     writer.begin_object().member("name", ir::prompt_name(tool.tool_namespace, tool.name));
     if (!tool.description.empty()) writer.member("description", tool.description);
-    if (!tool.parameters.empty()) writer.key("parameters").raw(tool.parameters);
+    const std::string_view schema = tool.kind == ir::ToolKind::kCustom ? kRawInputSchema : tool.parameters;
+    if (!schema.empty()) writer.key("parameters").raw(schema);
     writer.end_object();
   }
   return out;
