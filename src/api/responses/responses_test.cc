@@ -224,7 +224,8 @@ TEST_F(Responses, AllKeysOfTheResponseAreThere) {
 
 TEST_F(Responses, EchoedFunctionsHaveAllTheirKeys) {
   auto call = decode(R"({"input":"hi","tools":[{"type":"function","name":"f"},
-      {"type":"function","name":"g","strict":true,"description":"d","parameters":{ "type": "object"}}, {"type":"mcp"}]})");
+      {"type":"function","name":"g","strict":true,"description":"d","parameters":{ "type": "object"}},
+      {"type":"mcp"}]})");
   ASSERT_TRUE(call.ok());
   EXPECT_EQ(call->left_out, (std::vector<std::string>{"tools[2] mcp"}));
   const auto document =
