@@ -10,6 +10,7 @@
 #include "api/chat/chat.h"
 #include "api/completions/completions.h"
 #include "api/openai_error.h"
+#include "api/responses/responses.h"
 #include "api/tokenize/tokenize.h"
 #include "base/testing/source_path.h"
 
@@ -45,6 +46,11 @@ std::optional<Error> decode(const std::string& endpoint, std::string_view body) 
   const auto error = [](const auto& result) { return result.ok() ? std::nullopt : std::optional(result.error()); };
   if (endpoint == "chat") return error(make_chat_dialect(limits)->decode(body, {}));
   if (endpoint == "completions") return error(make_completions_dialect(limits)->decode(body, {}));
+  if (endpoint == "responses") {
+    const ManualClock clock;
+    const Seal seal(Secret(std::string(Seal::kKeyBytes, 'k')));
+    return error(make_responses_dialect(limits, {seal, clock})->decode(body, {}));
+  }
   if (endpoint == "tokenize") return error(decode_tokenize(body, limits));
   return error(decode_detokenize(body, limits));
 }

@@ -46,12 +46,15 @@ struct Call {
   ir::Request request;
   bool stream = false;
   std::unique_ptr<Encoder> encoder;
+  /// What was taken and has no effect, for the log: "tools[3] web_search".
+  std::vector<std::string> left_out;
 };
 
 /// What a decoder needs beside the body.
 struct DecodeContext {
   RequestId id;
-  std::chrono::seconds created{};  // unix time, for `created`
+  std::chrono::seconds created{};       // unix time, for `created`
+  std::string_view tenant = "default";  // whose request it is
 };
 
 class Dialect {

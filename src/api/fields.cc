@@ -18,17 +18,16 @@ std::string shown(std::string_view text) {
   return std::string(text.substr(0, end)) + "...";
 }
 
-void Decoding::fail(const Path& path, std::string_view message) {
+void Decoding::fail(const Path& path, std::string_view message, std::string_view detail) {
   if (fault_) return;
   std::string param = path.str();
   std::string text = param.empty() ? fmt::format("the body {}", message) : fmt::format("`{}` {}", param, message);
   fault_ = invalid(std::move(param), std::move(text));
+  fault_->detail = detail;
 }
 
 void Decoding::unsupported(const Path& path, std::string_view what) {
-  if (fault_) return;
-  fail(path, fmt::format("is not supported yet: {}", what));
-  fault_->detail = "unsupported_parameter";
+  fail(path, fmt::format("is not supported yet: {}", what), "unsupported_parameter");
 }
 
 void Decoding::wrong_type(const Path& path, std::string_view wanted, json::Kind got) {

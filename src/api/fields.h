@@ -35,8 +35,8 @@ class Decoding {
   const Limits& limits() const noexcept { return limits_; }
   bool failed() const noexcept { return fault_.has_value(); }
   const Error& fault() const noexcept { return *fault_; }
-  /// Keeps the first of: "`<path>` <message>".
-  void fail(const Path& path, std::string_view message);
+  /// Keeps the first of: "`<path>` <message>". `detail` is the code to show, where it is not the dialect's usual one.
+  void fail(const Path& path, std::string_view message, std::string_view detail = {});
   /// A field that kvern knows and does not serve yet.
   void unsupported(const Path& path, std::string_view what);
   void wrong_type(const Path& path, std::string_view wanted, json::Kind got);

@@ -162,7 +162,7 @@ void check_response_format(const Fields& fields) {
   decoding.fail(inner.path("type"), fmt::format("must be text, json_object or json_schema, not {}", shown(type)));
 }
 
-void decode_hints(const Fields& fields, ir::Hints& out) {
+void decode_hints(const Fields& fields, ir::Hints& out, ir::Session& session) {
   if (const auto nvext = fields.object("nvext")) {
     const Path path = fields.path("nvext");
     const Fields extension(*nvext, path, fields.decoding());
@@ -173,7 +173,7 @@ void decode_hints(const Fields& fields, ir::Hints& out) {
   }
   if (const auto own = priority_of(fields, "priority")) out.priority = *own;
   fields.string("cache_salt", Limit::kIdBytes, out.cache_salt);
-  fields.string("prompt_cache_key", Limit::kIdBytes, out.session);
+  fields.string("prompt_cache_key", Limit::kIdBytes, session.id);
 }
 
 void check_labels(const Fields& fields) {

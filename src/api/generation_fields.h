@@ -17,7 +17,7 @@ void decode_choices(const Fields& fields, std::uint32_t& out);
 /// With `logit_bias`, an object from token ids to numbers.
 void decode_sampling(const Fields& fields, ir::Sampling& out);
 void decode_stopping(const Fields& fields, ir::Stopping& out);
-void decode_hints(const Fields& fields, ir::Hints& out);
+void decode_hints(const Fields& fields, ir::Hints& out, ir::Session& session);
 /// `response_format`: only text is served.
 void check_response_format(const Fields& fields);
 /// `metadata` and `user`: typed and bounded, then left alone.

@@ -29,7 +29,7 @@ class OpenaiDialect final : public Dialect {
     endpoint_.decode_own(fields, request);
     decode_sampling(fields, request.sampling);
     decode_stopping(fields, request.stopping);
-    decode_hints(fields, request.hints);
+    decode_hints(fields, request.hints, request.session);
     check_labels(fields);
     check_response_format(fields);
     refuse_unserved_fields(fields, endpoint_.which);

@@ -14,6 +14,7 @@ namespace kvern::api {
 enum class Service : std::uint8_t {
   kChat,
   kCompletions,
+  kResponses,
   kModels,
   kModel,
   kTokenize,

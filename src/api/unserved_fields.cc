@@ -6,7 +6,7 @@
 namespace kvern::api {
 namespace {
 
-constexpr std::uint8_t kOnServe = kOnChat | kOnCompletions;
+constexpr std::uint8_t kOnServe = kOnChat | kOnCompletions | kOnResponses;
 constexpr std::uint8_t kEverywhere = kOnServe | kOnWire;
 constexpr std::string_view kLeaveOut = "leave it out";
 constexpr std::string_view kFree = "answers are not constrained";
@@ -23,8 +23,10 @@ constexpr std::array kFields{
     UnservedField{"add_special_tokens", kOnCompletions, Off::kTrue, "what the model expects around text is added"},
     UnservedField{"allowed_token_ids", kEverywhere, Off::kNullOnly, kLeaveOut},
     UnservedField{"audio", kOnChat, Off::kNullOnly, kTextOnly},
+    UnservedField{"background", kOnResponses, Off::kFalse, "answers are not stored"},
     UnservedField{"bad_words", kEverywhere, Off::kEmpty, kLeaveOut},
     UnservedField{"continue_final_message", kOnChat, Off::kFalse, kNewMessage},
+    UnservedField{"conversation", kOnResponses, Off::kNullOnly, "answers are not stored; send the items as `input`"},
     UnservedField{"custom_logit_processor", kEverywhere, Off::kNullOnly, kLeaveOut},
     UnservedField{"documents", kOnChat, Off::kEmpty, "put them into a message"},
     UnservedField{"dry_multiplier", kEverywhere, Off::kZero, kSampler},
@@ -48,6 +50,7 @@ constexpr std::array kFields{
     UnservedField{"lora_path", kEverywhere, Off::kNullOnly, "ask for a model that is served"},
     UnservedField{"mirostat", kEverywhere, Off::kZero, kSampler},
     UnservedField{"no_repeat_ngram_size", kEverywhere, Off::kZero, kSampler},
+    UnservedField{"prompt", kOnResponses, Off::kNullOnly, "no prompt templates are kept; send `input`"},
     UnservedField{"prompt_embeds", kEverywhere, Off::kEmpty, "only text and token ids"},
     UnservedField{"prompt_logprobs", kEverywhere, Off::kNullOnly, kLeaveOut},
     UnservedField{"regex", kEverywhere, Off::kNullOnly, kFree},

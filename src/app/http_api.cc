@@ -8,6 +8,7 @@
 #include "api/completions/completions.h"
 #include "api/models/models.h"
 #include "api/openai_error.h"
+#include "api/responses/responses.h"
 #include "api/tokenize/tokenize.h"
 #include "app/version.h"
 #include "base/check.h"
@@ -72,6 +73,8 @@ HttpApi::HttpApi(HttpApiParts parts)
     : parts_(std::move(parts)),
       chat_(api::make_chat_dialect(parts_.limits)),
       completions_(api::make_completions_dialect(parts_.limits)),
+      responses_dialect_(
+          api::make_responses_dialect(parts_.limits, {parts_.seal, parts_.clock, parts_.reasoning_events})),
       created_(parts_.clock.unix_time()),
       pipeline_metrics_(std::make_unique<pipeline::PipelineMetrics>(parts_.metrics, metrics_label(parts_.models))),
       id_counter_(entropy_seed()) {
@@ -155,6 +158,7 @@ void HttpApi::serve(net::Request request, std::shared_ptr<net::Exchange> exchang
   switch (route->endpoint->service) {
     case api::Service::kChat: return serve_generation(context, *chat_);
     case api::Service::kCompletions: return serve_generation(context, *completions_);
+    case api::Service::kResponses: return serve_generation(context, *responses_dialect_);
     case api::Service::kModels:
     case api::Service::kModel: return serve_models(context);
     case api::Service::kTokenize: return serve_tokenize(context);
@@ -218,20 +222,25 @@ Error HttpApi::unknown_model(std::string_view name) const {
 }
 
 void HttpApi::serve_generation(Context& context, const api::Dialect& dialect) {
-  auto call = dialect.decode(context.request.body, {context.id, parts_.clock.unix_time()});
-  if (!call) return reply_error(context, call.error());
-  context.request.body = {};  // the ir holds what is needed: a large body need not live as long as the answer
-  const auto model = parts_.models.find(call->request.model);
-  if (!model) return reply_error(context, unknown_model(call->request.model));
+  api::DecodeContext decode_context{context.id, parts_.clock.unix_time()};
   const auto tenant = net::find_header(context.request.head.headers, "x-tenant-id");
-  call->request.id = context.id;
-  call->request.client_request_id = client_request_id(context.request.head);
   if (tenant && !tenant->empty()) {
     // Refused, never cut: two long names must not become one tenant.
     if (auto error = parts_.limits.check(api::Limit::kIdBytes, tenant->size(), "x-tenant-id")) {
       return reply_error(context, *error);
     }
-    call->request.tenant = *tenant;
+    decode_context.tenant = *tenant;
+  }
+  auto call = dialect.decode(context.request.body, decode_context);
+  if (!call) return reply_error(context, call.error());
+  context.request.body = {};  // the ir holds what is needed: a large body need not live as long as the answer
+  const auto model = parts_.models.find(call->request.model);
+  if (!model) return reply_error(context, unknown_model(call->request.model));
+  call->request.id = context.id;
+  call->request.client_request_id = client_request_id(context.request.head);
+  call->request.tenant = decode_context.tenant;
+  if (!call->left_out.empty()) {
+    parts_.log.info("left out", {{"id", context.id}, {"what", join(call->left_out, ", ")}});
   }
   call->encoder->set_model(model->name);
 

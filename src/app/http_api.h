@@ -12,12 +12,14 @@
 #include "api/dialect.h"
 #include "api/limits.h"
 #include "api/registry.h"
+#include "api/responses/response_plan.h"
 #include "app/answer.h"
 #include "app/guard.h"
 #include "app/service.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/rng.h"
+#include "base/seal.h"
 #include "base/worker_pool.h"
 #include "net/http_server.h"
 #include "pipeline/dispatcher.h"
@@ -34,6 +36,8 @@ struct HttpApiParts {
   api::Limits limits;
   GuardOptions guards;
   std::vector<net::Loop*> loops;
+  const Seal& seal;
+  api::ReasoningEvents reasoning_events;
 };
 
 class HttpApi final : public Service {
@@ -76,6 +80,7 @@ class HttpApi final : public Service {
   const HttpApiParts parts_;
   const std::unique_ptr<const api::Dialect> chat_;
   const std::unique_ptr<const api::Dialect> completions_;
+  const std::unique_ptr<const api::Dialect> responses_dialect_;
   const std::chrono::seconds created_;
   std::unordered_map<int, prometheus::Counter*> responses_;  // by status
   std::unique_ptr<pipeline::PipelineMetrics> pipeline_metrics_;

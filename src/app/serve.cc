@@ -7,6 +7,7 @@
 #include "app/http_api.h"
 #include "app/model_loader.h"
 #include "app/run_service.h"
+#include "app/seal_key.h"
 #include "app/workers.h"
 
 namespace kvern::app {
@@ -67,7 +68,13 @@ int serve(const Settings& settings) {
   if (auto loaded = load(source, models, settings, log, metrics, threads.loops()); !loaded) {
     return complain(loaded.error());
   }
-  HttpApi api({clock, log, metrics, threads.pool(), models, settings.limits, guard_options(settings), threads.loops()});
+  auto seal_key =
+      load_seal_key(settings.seal_key_file, settings.state_dir.empty() ? default_state_dir() : settings.state_dir);
+  if (!seal_key) return complain(seal_key.error());
+  if (!seal_key->warning.empty()) log.warn("seal key", {{"why", seal_key->warning}});
+  const Seal seal(seal_key->key);
+  HttpApi api({clock, log, metrics, threads.pool(), models, settings.limits, guard_options(settings), threads.loops(),
+               seal, settings.reasoning_events});
   const auto greeting = [&](const std::string& url) {
     return source.loaded ? banner(*source.loaded, url) : workers_banner(source.workers->lines(), url);
   };

@@ -106,6 +106,12 @@ Result<void> set_strategy(Settings& settings, std::string_view value) {
   return {};
 }
 
+Result<void> set_reasoning_events(Settings& settings, std::string_view value) {
+  if (value != "summary" && value != "text") return fail(ErrorCode::kInvalidRequest, "is `summary` or `text`");
+  settings.reasoning_events = value == "text" ? api::ReasoningEvents::kText : api::ReasoningEvents::kSummary;
+  return {};
+}
+
 std::vector<Setting> make_table() {
   std::vector<Setting> table;
   table.push_back(text("host", "Address to listen on (default 127.0.0.1); beyond loopback it needs --insecure",
@@ -145,6 +151,20 @@ std::vector<Setting> make_table() {
                                            "FILE", &Settings::workers)));
   table.push_back({"strategy", "How a worker is chosen: least_loaded (default) or round_robin", "NAME", set_strategy,
                    [](const Settings& settings) { return settings.strategy; }, Scope::kServe});
+  table.push_back(
+      only(Scope::kServe, text("state_dir", "Folder for what outlives the process (default: $XDG_STATE_HOME/kvern)",
+                               "DIR", &Settings::state_dir)));
+  table.push_back(
+      only(Scope::kServe, text("seal_key_file",
+                               "File with 64 hex digits: the key of encrypted reasoning, shared by all frontends "
+                               "(default: made in the state folder)",
+                               "FILE", &Settings::seal_key_file)));
+  table.push_back({"reasoning_events", "Stream thinking on /v1/responses as a summary (default) or as text", "KIND",
+                   set_reasoning_events,
+                   [](const Settings& settings) {
+                     return std::string(settings.reasoning_events == api::ReasoningEvents::kText ? "text" : "summary");
+                   },
+                   Scope::kServe});
   table.push_back(
       only(Scope::kServe, duration("worker_connect_deadline", "How long a connection to a worker may take (default 2s)",
                                    &Settings::worker_connect_deadline, kTokenDeadlineLeast)));
@@ -315,7 +335,7 @@ Result<void> apply_variables(Settings& settings, const std::function<const char*
 
 std::vector<std::string> unknown_variables(const char* const* environment) {
   // Read by scripts, tests, or later commands.
-  std::vector<std::string> known{"KVERN_CACHE", "KVERN_STATE_DIR", "KVERN_BINARY", "KVERN_FULL", "KVERN_GOLDEN"};
+  std::vector<std::string> known{"KVERN_CACHE", "KVERN_BINARY", "KVERN_FULL", "KVERN_GOLDEN"};
   for (const auto& setting : setting_table()) known.push_back(setting.variable());
   std::vector<std::string> warnings;
   for (; *environment != nullptr; ++environment) {

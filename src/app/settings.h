@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "api/limits.h"
+#include "api/responses/response_plan.h"
 #include "base/log.h"
 #include "base/result.h"
 
@@ -45,6 +46,9 @@ struct Settings {
   std::chrono::milliseconds worker_first_token_deadline{300'000};
   std::chrono::milliseconds worker_between_tokens_deadline{60'000};
   std::chrono::milliseconds worker_silent_deadline{10'000};
+  std::string state_dir;      // what outlives the process; empty: default_state_dir()
+  std::string seal_key_file;  // key for what clients keep; empty: made in state_dir
+  api::ReasoningEvents reasoning_events = api::ReasoningEvents::kSummary;
   std::vector<std::string> allowed_hosts;
   std::vector<std::string> allowed_origins;
   std::vector<ModelNames> models;

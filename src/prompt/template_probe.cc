@@ -17,7 +17,7 @@ std::vector<ir::Message> greeting() { return {message(ir::Role::kUser, ir::Text{
 std::vector<ir::Message> with_call() {
   return {message(ir::Role::kUser, ir::Text{kText}),
           message(ir::Role::kAssistant, ir::ToolCall{"callprobe", kToolName, kArguments}),
-          message(ir::Role::kTool, ir::ToolResult{"callprobe", kToolName, {{"kvern-probe-result"}}, false})};
+          message(ir::Role::kTool, ir::ToolResult{"callprobe", kToolName, {ir::Text{"kvern-probe-result"}}, false})};
 }
 
 std::vector<ir::Tool> one_tool() {

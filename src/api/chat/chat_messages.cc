@@ -144,7 +144,7 @@ ir::Message decode_message(json::Value value, const Path& path, Decoding& decodi
     ir::ToolResult result;
     if (fields.required("tool_call_id")) fields.string("tool_call_id", Limit::kIdBytes, result.call_id);
     result.name = out.name;
-    result.parts = decode_content(fields);
+    for (ir::Text& text : decode_content(fields)) result.parts.emplace_back(std::move(text));
     out.blocks.push_back({std::move(result), std::nullopt});
   } else {
     for (ir::Text& text : decode_content(fields)) out.blocks.push_back({std::move(text), std::nullopt});
