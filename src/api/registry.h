@@ -14,6 +14,8 @@ namespace kvern::api {
 enum class Service : std::uint8_t {
   kChat,
   kCompletions,
+  kMessages,
+  kCountTokens,
   kModels,
   kModel,
   kTokenize,
