@@ -2,7 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
+#include <algorithm>
+#include <sstream>
 
 #include "api/cache_marks.h"
 #include "api/messages/messages_error.h"
