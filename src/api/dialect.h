@@ -65,6 +65,8 @@ class Dialect {
   virtual Result<Call> decode(std::string_view body, const DecodeContext& context) const = 0;
   /// The one place where an Error becomes a status and a body of this dialect.
   virtual Reply error(const Error& error, RequestId id) const = 0;
+  /// What this dialect adds to the headers of an answer that is no error.
+  virtual HeaderList headers(RequestId) const { return {}; }
 };
 
 }  // namespace kvern::api

@@ -15,6 +15,8 @@ enum class Service : std::uint8_t {
   kChat,
   kCompletions,
   kResponses,
+  kMessages,
+  kCountTokens,
   kModels,
   kModel,
   kTokenize,

@@ -82,6 +82,7 @@ void Answer::tick() {
 
 net::Headers Answer::headers(std::string_view content_type) const {
   auto headers = answer_headers(note_.id, content_type);
+  for (auto& header : dialect_.headers(note_.id)) headers.push_back(std::move(header));
   if (!worker_.empty()) headers.emplace_back("x-kvern-worker", worker_);
   return headers;
 }

@@ -6,6 +6,7 @@
 
 #include "api/chat/chat.h"
 #include "api/completions/completions.h"
+#include "api/messages/messages.h"
 #include "api/models/models.h"
 #include "api/openai_error.h"
 #include "api/responses/responses.h"
@@ -25,7 +26,7 @@ constexpr std::size_t kInlineBytesMax = 4096;
 
 /// Every status kvern answers with; 499 is a client that hung up.
 constexpr int kStatuses[] = {200, 400, 401, 403, 404, 405, 408, 413, 415, 417,
-                             421, 429, 431, 499, 500, 501, 503, 504, 505};
+                             421, 429, 431, 499, 500, 501, 503, 504, 505, 529};
 
 Error draining_error() {
   Error error = fail(ErrorCode::kUnavailable, "The server is shutting down.");
@@ -54,6 +55,13 @@ std::string client_request_id(const net::RequestHead& head) {
   return std::string(net::find_header(head.headers, "x-request-id").value_or("").substr(0, 256));
 }
 
+constexpr std::string_view kMessagesPath = "/v1/messages";
+
+/// Where two APIs share a path, this header says which one is meant.
+bool is_anthropic(const net::RequestHead& head) {
+  return net::find_header(head.headers, "anthropic-version").has_value();
+}
+
 /// Requests whose answer needs no worker go on while draining: probes must see the state.
 bool is_probe(api::Service service) {
   return service == api::Service::kLive || service == api::Service::kReady || service == api::Service::kHealth ||
@@ -75,6 +83,7 @@ HttpApi::HttpApi(HttpApiParts parts)
       completions_(api::make_completions_dialect(parts_.limits)),
       responses_dialect_(
           api::make_responses_dialect(parts_.limits, {parts_.seal, parts_.clock, parts_.reasoning_events})),
+      messages_(api::make_messages_dialect(parts_.limits)),
       created_(parts_.clock.unix_time()),
       pipeline_metrics_(std::make_unique<pipeline::PipelineMetrics>(parts_.metrics, metrics_label(parts_.models))),
       id_counter_(entropy_seed()) {
@@ -109,6 +118,12 @@ void HttpApi::count(int status) {
   (found == responses_.end() ? responses_.at(500) : found->second)->Increment();
 }
 
+const api::Dialect& HttpApi::dialect_of(const net::RequestHead& head) const {
+  const bool messages = head.path == kMessagesPath || head.path.starts_with(std::string(kMessagesPath) + "/") ||
+                        (head.path.starts_with("/v1/models") && is_anthropic(head));
+  return messages ? *messages_ : *chat_;
+}
+
 std::optional<net::Response> HttpApi::admit(const net::RequestHead& head) {
   std::optional<Error> error = check_guards(head, parts_.guards);
   std::string allow;
@@ -123,7 +138,7 @@ std::optional<net::Response> HttpApi::admit(const net::RequestHead& head) {
   }
   if (!error) return std::nullopt;
   const RequestId id = mint();
-  net::Response response = to_response(api::openai_error(*error), id);
+  net::Response response = to_response(dialect_of(head).error(*error, id), id);
   if (!allow.empty()) response.headers.emplace_back("allow", allow);
   response.close = draining_.load(std::memory_order_relaxed);
   parts_.log.info("refused", {{"id", id},
@@ -159,6 +174,8 @@ void HttpApi::serve(net::Request request, std::shared_ptr<net::Exchange> exchang
     case api::Service::kChat: return serve_generation(context, *chat_);
     case api::Service::kCompletions: return serve_generation(context, *completions_);
     case api::Service::kResponses: return serve_generation(context, *responses_dialect_);
+    case api::Service::kMessages: return serve_generation(context, *messages_);
+    case api::Service::kCountTokens: return serve_count_tokens(context);
     case api::Service::kModels:
     case api::Service::kModel: return serve_models(context);
     case api::Service::kTokenize: return serve_tokenize(context);
@@ -196,8 +213,8 @@ void HttpApi::reply(Context& context, api::Reply reply) {
 }
 
 void HttpApi::reply_error(Context& context, const Error& error) {
-  api::Reply refusal = api::openai_error(error);
   const net::RequestHead& head = context.request.head;
+  api::Reply refusal = dialect_of(head).error(error, context.id);
   parts_.log.info("request", {{"id", context.id},
                               {"method", head.method},
                               {"path", head.path},
@@ -243,6 +260,7 @@ void HttpApi::serve_generation(Context& context, const api::Dialect& dialect) {
     parts_.log.info("left out", {{"id", context.id}, {"what", join(call->left_out, ", ")}});
   }
   call->encoder->set_model(model->name);
+  if (&dialect == messages_.get()) note_client(context, call->request);
 
   Lane& lane = context.lane;
   active_.fetch_add(1);
@@ -264,16 +282,31 @@ void HttpApi::serve_generation(Context& context, const api::Dialect& dialect) {
   lane.dispatcher->start(std::move(call->request), model, answer);
 }
 
+void HttpApi::note_client(const Context& context, const ir::Request& request) {
+  const auto header = [&](std::string_view name) {
+    return std::string(net::find_header(context.request.head.headers, name).value_or(""));
+  };
+  parts_.log.info("client", {{"id", context.id},
+                             {"anthropic_version", header("anthropic-version")},
+                             {"anthropic_beta", header("anthropic-beta")},
+                             {"metadata", request.metadata}});
+}
+
 void HttpApi::serve_models(Context& context) {
   std::vector<api::ModelEntry> entries;
   for (const auto& model : parts_.models.all()) {
     entries.push_back({model->name, created_.count(), model->context_tokens});
   }
-  if (context.rest.empty()) return reply(context, {200, {}, api::render_model_list(entries)});
-  const std::string name = percent_decode(context.rest).value_or(std::string(context.rest));
-  const auto model = parts_.models.find(name);
+  const bool anthropic = is_anthropic(context.request.head);
+  if (context.rest.empty()) {
+    auto list = anthropic ? api::render_messages_model_list(entries) : api::render_model_list(entries);
+    return reply(context, {200, {}, std::move(list)});
+  }
+  const std::string asked = percent_decode(context.rest).value_or(std::string(context.rest));
+  const auto model = parts_.models.find(asked);
   // What the path decodes to may be any bytes; JSON is UTF-8.
-  auto one = api::render_model(entries, model ? model->name : printable(name));
+  const std::string name = model ? model->name : printable(asked);
+  auto one = anthropic ? api::render_messages_model(entries, name) : api::render_model(entries, name);
   if (!one) return reply_error(context, one.error());
   reply(context, {200, {}, std::move(*one)});
 }
@@ -283,35 +316,53 @@ void HttpApi::serve_tokenize(Context& context) {
   if (!call) return reply_error(context, call.error());
   const auto model = parts_.models.find(call->request.model);
   if (!model) return reply_error(context, unknown_model(call->request.model));
-  const bool is_small = pipeline::prompt_bytes(call->request) <= kInlineBytesMax;
+  const std::size_t bytes = pipeline::prompt_bytes(call->request);
+  reply_with(context, bytes,
+             [model, decoded = std::make_shared<api::TokenizeCall>(std::move(*call))]() -> Result<std::string> {
+               Result<Tokens> tokens = Tokens{};
+               if (const auto* text = std::get_if<std::string>(&decoded->request.prompt)) {
+                 if (auto error = pipeline::check_text("prompt", *model, text->size())) return std::move(*error);
+                 tokens = model->tokenizer->encode_text(*text, decoded->add_special_tokens.value_or(true));
+               } else {
+                 tokens = pipeline::prompt_tokens(decoded->request, *model);
+               }
+               if (!tokens) return std::move(tokens).error();
+               std::vector<std::string> pieces;
+               if (decoded->return_token_strs) {
+                 for (const TokenId token : *tokens) pieces.push_back(model->tokenizer->piece(token, true));
+               }
+               return api::render_tokenize(*tokens, model->context_tokens,
+                                           decoded->return_token_strs ? &pieces : nullptr);
+             });
+}
 
-  const auto work = [model, decoded = std::make_shared<api::TokenizeCall>(std::move(*call))]() -> Result<std::string> {
-    Result<Tokens> tokens = Tokens{};
-    if (const auto* text = std::get_if<std::string>(&decoded->request.prompt)) {
-      if (auto error = pipeline::check_text("prompt", *model, text->size())) return std::move(*error);
-      tokens = model->tokenizer->encode_text(*text, decoded->add_special_tokens.value_or(true));
-    } else {
-      tokens = pipeline::prompt_tokens(decoded->request, *model);
-    }
-    if (!tokens) return std::move(tokens).error();
-    std::vector<std::string> pieces;
-    if (decoded->return_token_strs) {
-      for (const TokenId token : *tokens) pieces.push_back(model->tokenizer->piece(token, true));
-    }
-    return api::render_tokenize(*tokens, model->context_tokens, decoded->return_token_strs ? &pieces : nullptr);
-  };
+void HttpApi::serve_count_tokens(Context& context) {
+  auto request = api::decode_count_tokens(context.request.body, parts_.limits, context.id);
+  if (!request) return reply_error(context, request.error());
+  const auto model = parts_.models.find(request->model);
+  if (!model) return reply_error(context, unknown_model(request->model));
+  const std::size_t bytes = pipeline::prompt_bytes(*request);
+  reply_with(context, bytes,
+             [model, decoded = std::make_shared<ir::Request>(std::move(*request))]() -> Result<std::string> {
+               const auto tokens = pipeline::prompt_tokens(*decoded, *model);
+               if (!tokens) return tokens.error();
+               return api::render_count_tokens(tokens->size());
+             });
+}
+
+void HttpApi::reply_with(Context& context, std::size_t bytes, std::function<Result<std::string>()> work) {
   const auto finish = [this](Context& done, Result<std::string> result) {
     if (!result) return reply_error(done, result.error());
     reply(done, {200, {}, std::move(*result)});
   };
-  if (is_small) return finish(context, work());
+  if (bytes <= kInlineBytesMax) return finish(context, work());
   // An exchange never leaves its loop: the pool knows the request by its id only.
   const RequestId id = context.id;
   Lane& lane = context.lane;
   context.request.body = {};
   lane.tokenizing.emplace(id, std::move(context));
   active_.fetch_add(1);
-  const bool taken = parts_.pool.try_run([this, &lane, id, work, finish] {
+  const bool taken = parts_.pool.try_run([this, &lane, id, work = std::move(work), finish] {
     auto result = std::make_shared<Result<std::string>>(work());
     lane.loop->post([this, &lane, id, result, finish] {
       auto done = lane.tokenizing.extract(id);

@@ -72,6 +72,13 @@ class HttpApi final : public Service {
   void serve_generation(Context& context, const api::Dialect& dialect);
   void serve_models(Context& context);
   void serve_tokenize(Context& context);
+  void serve_count_tokens(Context& context);
+  /// What a Messages client says of itself: logged, without effect on the answer.
+  void note_client(const Context& context, const ir::Request& request);
+  /// Runs CPU work on a prompt of about so many bytes here or on the pool, and answers with its JSON or its error.
+  void reply_with(Context& context, std::size_t bytes, std::function<Result<std::string>()> work);
+  /// The dialect in which whoever sent this expects an error.
+  const api::Dialect& dialect_of(const net::RequestHead& head) const;
   void serve_detokenize(Context& context);
   bool ready() const;
   Error unknown_model(std::string_view name) const;
@@ -81,6 +88,7 @@ class HttpApi final : public Service {
   const std::unique_ptr<const api::Dialect> chat_;
   const std::unique_ptr<const api::Dialect> completions_;
   const std::unique_ptr<const api::Dialect> responses_dialect_;
+  const std::unique_ptr<const api::Dialect> messages_;
   const std::chrono::seconds created_;
   std::unordered_map<int, prometheus::Counter*> responses_;  // by status
   std::unique_ptr<pipeline::PipelineMetrics> pipeline_metrics_;

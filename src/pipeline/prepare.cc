@@ -21,11 +21,15 @@ std::string prompt_field(const ir::Request& request, std::size_t index) {
 }
 
 Error too_long(std::string field, const Model& model, std::size_t tokens, bool at_least) {
-  Error error = fail(ErrorCode::kContextLength,
-                     fmt::format("This model's maximum context length is {} tokens, and the prompt has {}{} tokens: "
-                                 "nothing is left for an answer. Shorten the prompt{}{}.",
-                                 model.context_tokens, at_least ? "at least " : "", tokens,
-                                 model.longer_context.empty() ? "" : ", or ", model.longer_context));
+  // Clients know an overflow by its words and read the numbers: OpenAI's say "maximum context length", Anthropic's
+  // "prompt is too long: N tokens > M maximum".
+  Error error =
+      fail(ErrorCode::kContextLength,
+           fmt::format(
+               "prompt is too long: {0} tokens > {1} maximum. This model's maximum context length is {1} tokens, and "
+               "the prompt has {2}{0} tokens: nothing is left for an answer. Shorten the prompt{3}{4}.",
+               tokens, model.context_tokens, at_least ? "at least " : "", model.longer_context.empty() ? "" : ", or ",
+               model.longer_context));
   error.param = std::move(field);
   return error;
 }

@@ -2,17 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include "api/generation_fields.h"
 
 namespace kvern::api {
 namespace {
-
-/// Harnesses and MCP bring dots, dashes and other scripts into names, so only what would break a line is refused.
-bool is_tool_name(std::string_view name) {
-  return !name.empty() && std::none_of(name.begin(), name.end(), [](char c) {
-    return static_cast<unsigned char>(c) <= 0x20 || c == 0x7F || c == '"' || c == '\\' || c == '<' || c == '>';
-  });
-}
 
 void decode_tool(json::Value value, const Path& path, Decoding& decoding, std::vector<ir::Tool>& out) {
   if (!value.is(json::Kind::kObject)) return decoding.wrong_type(path, "an object", value.kind());

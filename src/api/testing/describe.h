@@ -202,7 +202,7 @@ inline void play_one(const boost::json::object& event, std::uint32_t choice, std
     for (std::size_t i = first; i < pieces.size(); ++i) encoder.add(choice, delta_of(index, pieces[i]), out);
     encoder.add(choice, ir::BlockStop{index++}, out);
   };
-  if (event.contains("start")) encoder.add(choice, ir::Start{}, out);
+  if (event.contains("start")) encoder.add(choice, ir::Start{usage_of(event), {}}, out);
   if (event.contains("text")) block(ir::BlockKind::kText, event.at("text").as_array(), 0);
   if (event.contains("thinking")) block(ir::BlockKind::kThinking, event.at("thinking").as_array(), 0);
   if (event.contains("call")) block(ir::BlockKind::kToolCall, event.at("call").as_array(), 2);
