@@ -33,6 +33,7 @@ CHAT = Api("chat", "/v1/chat/completions", "openai", lambda text: {"messages": _
 COMPLETIONS = Api("completions", "/v1/completions", "openai", lambda text: {"prompt": text})
 RESPONSES = Api("responses", "/v1/responses", "openai", lambda text: {"input": text})
 MESSAGES = Api("messages", "/v1/messages", "anthropic", lambda text: {"messages": _turns(text), "max_tokens": 16})
+COUNT_TOKENS = Api("count_tokens", "/v1/messages/count_tokens", "anthropic", lambda text: {"messages": _turns(text)})
 APIS = (CHAT, COMPLETIONS, RESPONSES, MESSAGES)
 
 
