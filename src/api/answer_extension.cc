@@ -32,7 +32,8 @@ void write_timing(const AnswerFacts& facts, json::Writer& writer) {
   writer.key("total_time_ms").raw(milliseconds(facts.total_ms));
   const auto& usage = facts.usage;
   if (usage.cached_tokens && usage.prompt_tokens > 0)
-    writer.key("kv_hit_rate").raw(fmt::format("{:.4f}", static_cast<double>(*usage.cached_tokens) / usage.prompt_tokens));
+    writer.key("kv_hit_rate")
+        .raw(fmt::format("{:.4f}", static_cast<double>(*usage.cached_tokens) / usage.prompt_tokens));
   writer.end_object();
 }
 

@@ -15,12 +15,12 @@ namespace kvern::api {
 
 /// What is known of an answer when it ends.
 struct AnswerFacts {
-  std::string worker;                       // who ran it; empty: unknown, or not for this client
-  std::chrono::milliseconds received{};     // when the request came, unix time
-  std::optional<double> first_token_ms;     // since then
-  double total_ms = 0;                      // likewise
-  ir::Usage usage;                          // of all choices
-  std::string stop_string;                  // that ended it; empty: none
+  std::string worker;                    // who ran it; empty: unknown, or not for this client
+  std::chrono::milliseconds received{};  // when the request came, unix time
+  std::optional<double> first_token_ms;  // since then
+  double total_ms = 0;                   // likewise
+  ir::Usage usage;                       // of all choices
+  std::string stop_string;               // that ended it; empty: none
 };
 
 /// The facts that `extra_fields` asks for and that are known, as one JSON object; empty when there is none. Known are

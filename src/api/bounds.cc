@@ -45,8 +45,8 @@ class Bounds {
     }
     count(Limit::kToolCalls, calls, "tool_calls");
     // Some dialects spread over several objects what is one message here.
-    count(Limit::kParts, message.blocks.size() - std::min<std::size_t>(message.blocks.size(), limits_[Limit::kMessages]),
-          "content");
+    count(Limit::kParts,
+          message.blocks.size() - std::min<std::size_t>(message.blocks.size(), limits_[Limit::kMessages]), "content");
   }
 
   void call(const ir::ToolCall& call, std::uint64_t& calls) {

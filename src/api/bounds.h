@@ -1,5 +1,5 @@
-// The check that every request passes, whatever dialect it came in: what the ir holds is within the table of limits. The
-// dialects check as they read and name the very field; a limit that one of them forgets is held here all the same.
+// The check that every request passes, whatever dialect it came in: what the ir holds is within the table of limits.
+// The dialects check as they read and name the very field; a limit that one of them forgets is held here all the same.
 #pragma once
 
 #include <optional>

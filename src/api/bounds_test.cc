@@ -70,10 +70,10 @@ struct Body {
                                            R"(","arguments":"{}"})"));
     }
     if (dialect == "messages") {
-      return conversation(user("\"hi\"") + R"(,{"role":"assistant","content":[)" +
-                          times(count, R"({"type":"tool_use","id":")" + id + R"(","name":")" + name +
-                                           R"(","input":{}})") +
-                          "]}," + user("\"go on\""));
+      return conversation(
+          user("\"hi\"") + R"(,{"role":"assistant","content":[)" +
+          times(count, R"({"type":"tool_use","id":")" + id + R"(","name":")" + name + R"(","input":{}})") + "]}," +
+          user("\"go on\""));
     }
     return conversation(user("\"hi\"") + R"(,{"role":"assistant","tool_calls":[)" +
                         times(count, R"({"type":"function","id":")" + id + R"(","function":{"name":")" + name +
@@ -107,8 +107,11 @@ std::vector<Row> rows() {
        [](const Body& body, std::size_t n) {
          return body.with("\"x\":" + std::string(n - 1, '[') + std::string(n - 1, ']'));
        }},
-      {Limit::kJsonValues, 1000, [](const Body& body, std::size_t n) { return body.with("\"x\":[" + times(n, "0") + "]"); },
-       {}, 40},
+      {Limit::kJsonValues,
+       1000,
+       [](const Body& body, std::size_t n) { return body.with("\"x\":[" + times(n, "0") + "]"); },
+       {},
+       40},
       {Limit::kJsonMembers, 30,
        [](const Body& body, std::size_t n) { return body.with("\"x\":{" + members(n, "0") + "}"); }},
       {Limit::kModelBytes, 9,
@@ -116,11 +119,10 @@ std::vector<Row> rows() {
       {Limit::kMessages, 3,
        [](const Body& body, std::size_t n) { return body.conversation(times(n, body.user("\"x\""))); }, kOnlyBare},
       {Limit::kParts, 3,
-       [](const Body& body, std::size_t n) {
-         return body.conversation(body.user("[" + times(n, body.part()) + "]"));
-       },
+       [](const Body& body, std::size_t n) { return body.conversation(body.user("[" + times(n, body.part()) + "]")); },
        kOnlyBare},
-      {Limit::kNameBytes, 9,
+      {Limit::kNameBytes,
+       9,
        [](const Body& body, std::size_t n) {
          if (body.dialect == "responses") {
            return body.with(R"("text":{"format":{"type":"json_schema","schema":{},"name":")" + text(n) + "\"}}");
@@ -130,7 +132,8 @@ std::vector<Row> rows() {
        {"completions", "messages"}},
       {Limit::kToolCalls, 3, [](const Body& body, std::size_t n) { return body.calls(n, "c", "f"); }, kOnlyBare},
       {Limit::kIdBytes, 9, [](const Body& body, std::size_t n) { return body.calls(1, text(n), "f"); }, kOnlyBare},
-      {Limit::kToolNameBytes, 9, [](const Body& body, std::size_t n) { return body.calls(1, "c", text(n)); }, kOnlyBare},
+      {Limit::kToolNameBytes, 9, [](const Body& body, std::size_t n) { return body.calls(1, "c", text(n)); },
+       kOnlyBare},
       {Limit::kTools, 3,
        [](const Body& body, std::size_t n) {
          Strings tools;
@@ -144,21 +147,26 @@ std::vector<Row> rows() {
        [](const Body& body, std::size_t n) { return body.tools(body.tool("f", text(n), "{}")); }, kOnlyBare},
       {Limit::kToolSchemaBytes, 20,
        [](const Body& body, std::size_t n) { return body.tools(body.tool("f", "", schema(n))); }, kOnlyBare},
-      {Limit::kToolSchemaBytes, 20,
+      {Limit::kToolSchemaBytes,
+       20,
        [](const Body& body, std::size_t n) {
          if (body.dialect == "messages")
            return body.with(R"("output_config":{"format":{"type":"json_schema","schema":)" + schema(n) + "}}");
          return body.with(R"("text":{"format":{"type":"json_schema","name":"a","schema":)" + schema(n) + "}}");
        },
        {"chat", "completions"}},  // constrained answers are refused there
-      {Limit::kChoices, 3, [](const Body& body, std::size_t n) { return body.with("\"n\":" + std::to_string(n)); },
+      {Limit::kChoices,
+       3,
+       [](const Body& body, std::size_t n) { return body.with("\"n\":" + std::to_string(n)); },
        {"responses", "messages"}},
-      {Limit::kChoices, 3,
+      {Limit::kChoices,
+       3,
        [](const Body& body, std::size_t n) { return body.whole(R"("prompt":[)" + times(n, "\"a\"") + "]"); },
        {"chat", "responses", "messages"}},
       {Limit::kStopStrings, 3,
        [](const Body& body, std::size_t n) {
-         return body.with((body.dialect == "messages" ? R"("stop_sequences":[)" : R"("stop":[)") + times(n, "\"x\"") + "]");
+         return body.with((body.dialect == "messages" ? R"("stop_sequences":[)" : R"("stop":[)") + times(n, "\"x\"") +
+                          "]");
        }},
       {Limit::kStopBytes, 9,
        [](const Body& body, std::size_t n) {
@@ -186,7 +194,8 @@ std::vector<Row> rows() {
        [](const Body& body, std::size_t n) { return body.with(R"("min_tokens":)" + std::to_string(n)); }, kNotMessages},
       {Limit::kPromptTokens, 3,
        [](const Body& body, std::size_t n) { return body.with(R"("nvext":{"token_data":[)" + times(n, "1") + "]}"); }},
-      {Limit::kPromptTokens, 3,
+      {Limit::kPromptTokens,
+       3,
        [](const Body& body, std::size_t n) { return body.whole(R"("prompt":[)" + times(n, "1") + "]"); },
        {"chat", "responses", "messages"}},
       {Limit::kMetadataEntries, 3,
@@ -210,15 +219,19 @@ std::vector<Row> rows() {
       {Limit::kIdBytes, 9,
        [](const Body& body, std::size_t n) { return body.with(R"("nvext":{"cache_salt":")" + text(n) + "\"}"); }},
       {Limit::kHintEntries, 3,
-       [](const Body& body, std::size_t n) { return body.with(R"("nvext":{"annotations":[)" + times(n, "\"a\"") + "]}"); }},
+       [](const Body& body, std::size_t n) {
+         return body.with(R"("nvext":{"annotations":[)" + times(n, "\"a\"") + "]}");
+       }},
       {Limit::kHintEntries, 3,
-       [](const Body& body, std::size_t n) { return body.with(R"("nvext":{"extra_fields":[)" + times(n, "\"a\"") + "]}"); }},
+       [](const Body& body, std::size_t n) {
+         return body.with(R"("nvext":{"extra_fields":[)" + times(n, "\"a\"") + "]}");
+       }},
   };
 }
 
 /// Held by the HTTP server, before there is a body (tests of net/ and tests/e2e).
-const std::set<Limit> kOfTheServer{Limit::kHeaderBytes,     Limit::kHeaderFields,     Limit::kHeaderDeadlineMs,
-                                   Limit::kBodyDeadlineMs,  Limit::kIdleDeadlineMs,   Limit::kWriteDeadlineMs,
+const std::set<Limit> kOfTheServer{Limit::kHeaderBytes,      Limit::kHeaderFields,   Limit::kHeaderDeadlineMs,
+                                   Limit::kBodyDeadlineMs,   Limit::kIdleDeadlineMs, Limit::kWriteDeadlineMs,
                                    Limit::kWriteBufferBytes, Limit::kConnections};
 
 class OnEachDialect : public ::testing::TestWithParam<testing::Speaker> {};
@@ -271,7 +284,8 @@ TEST(Bounds, IdsInHeadersToo) {
 /// What a dialect would forget to check is held by the ir's own bounds.
 TEST(Bounds, TheIrIsHeldWhateverMadeIt) {
   Limits limits;
-  for (const char* key : {"messages", "tools", "stop_strings", "parts", "id_bytes"}) ASSERT_TRUE(limits.set(key, 2).ok());
+  for (const char* key : {"messages", "tools", "stop_strings", "parts", "id_bytes"})
+    ASSERT_TRUE(limits.set(key, 2).ok());
   const auto fault = [&](const auto& change) {
     ir::Request request;
     change(request);

@@ -1,6 +1,6 @@
-// The one way from a request's bytes to ir, whatever its dialect. Behind the dialect's own decoder stands what no dialect
-// may differ in: hints from headers, what only an administrator may ask for, and the bounds on what the ir may hold. So
-// what is closed on one API is closed on all.
+// The one way from a request's bytes to ir, whatever its dialect. Behind the dialect's own decoder stands what no
+// dialect may differ in: hints from headers, what only an administrator may ask for, and the bounds on what the ir may
+// hold. So what is closed on one API is closed on all.
 #pragma once
 
 #include <string_view>

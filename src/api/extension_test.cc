@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "api/testing/dialects.h"
 #include "api/testing/describe.h"
+#include "api/testing/dialects.h"
 
 namespace kvern::api {
 namespace {

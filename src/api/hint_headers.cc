@@ -6,7 +6,6 @@
 #include <limits>
 #include <string_view>
 
-
 namespace kvern::api {
 namespace {
 

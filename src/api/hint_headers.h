@@ -1,6 +1,6 @@
 // What clients and proxies say in headers instead of the body: whose turn this is, how urgent it is, and, of an
-// administrator's, which worker is to run it. The same on every endpoint, whatever its dialect. Ids are opaque: they are
-// compared, never taken apart; a value that is none of its kind has no effect.
+// administrator's, which worker is to run it. The same on every endpoint, whatever its dialect. Ids are opaque: they
+// are compared, never taken apart; a value that is none of its kind has no effect.
 #pragma once
 
 #include <optional>

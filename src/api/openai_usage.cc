@@ -22,8 +22,8 @@ void append_openai_usage(const ir::Usage& usage, std::string& out) {
   writer.end_object();
 }
 
-void append_stream_end(std::string_view head, bool include_usage, const ir::Usage& usage,
-                       std::string_view extension, std::string& out) {
+void append_stream_end(std::string_view head, bool include_usage, const ir::Usage& usage, std::string_view extension,
+                       std::string& out) {
   if (include_usage) {
     out += head;
     out += R"("choices":[],"usage":)";

@@ -35,8 +35,8 @@ struct RequestNote {
 struct AnswerShape {
   std::unique_ptr<api::Encoder> encoder;
   bool stream = false;
-  std::uint32_t choices = 1;  // of each prompt
-  std::uint32_t answers = 1;  // of all prompts
+  std::uint32_t choices = 1;                   // of each prompt
+  std::uint32_t answers = 1;                   // of all prompts
   std::vector<std::string> extra_fields = {};  // facts about it that the client asks for
   bool tells_worker = true;                    // who ran it is for this client to know
 };
@@ -77,7 +77,7 @@ class Answer final : public pipeline::EventReceiver, public std::enable_shared_f
   std::optional<TimePoint> first_token_;
   std::string worker_;  // who runs the first choice that began; empty: not told
   bool worker_in_headers_ = false;
-  std::string out_;     // encoded, not yet handed to the exchange
+  std::string out_;  // encoded, not yet handed to the exchange
   TimePoint last_write_;
   bool head_sent_ = false;
   bool over_ = false;

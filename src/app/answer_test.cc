@@ -90,11 +90,11 @@ class AnswerTest : public testing::Test {
                              R"(,"stream":)" + (stream ? "true}" : "false}");
     auto call = dialect_->decode(body, {RequestId{7}, std::chrono::seconds(1)});
     ASSERT_TRUE(call.ok());
-    answer_ =
-        std::make_shared<Answer>(wire_, AnswerShape{std::move(call->encoder), stream, choices, choices, extra_fields_, tells_worker_}, *dialect_,
-                                 std::weak_ptr<pipeline::Dispatcher>(), log_,
-                                 RequestNote{RequestId{7}, "POST", "/v1/chat/completions", "", loop_.clock().now(),
-                                             [this](int status) { over_.push_back(status); }});
+    answer_ = std::make_shared<Answer>(
+        wire_, AnswerShape{std::move(call->encoder), stream, choices, choices, extra_fields_, tells_worker_}, *dialect_,
+        std::weak_ptr<pipeline::Dispatcher>(), log_,
+        RequestNote{RequestId{7}, "POST", "/v1/chat/completions", "", loop_.clock().now(),
+                    [this](int status) { over_.push_back(status); }});
     answer_->begin();
   }
   void start(std::uint32_t choice = 0) { answer_->on_events(choice, {ir::Start{{5, 0, 0, 0}, worker_}}); }

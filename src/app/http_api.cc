@@ -29,8 +29,8 @@ namespace {
 constexpr std::size_t kInlineBytesMax = 4096;
 
 /// Every status kvern answers with; 499 is a client that hung up.
-constexpr int kStatuses[] = {200, 400, 401, 403, 404, 405, 408, 413, 415, 417,
-                             421, 426, 429, 431, 499, 500, 501, 503, 504, 505, 529};
+constexpr int kStatuses[] = {200, 400, 401, 403, 404, 405, 408, 413, 415, 417, 421,
+                             426, 429, 431, 499, 500, 501, 503, 504, 505, 529};
 
 Error draining_error() {
   Error error = fail(ErrorCode::kUnavailable, "The server is shutting down.");
@@ -135,7 +135,8 @@ std::optional<net::Response> HttpApi::admit(const net::RequestHead& head) {
   if (!error) {
     auto route = api::find_route(head.method, head.path);
     // Whoever has no key does not learn either which paths there are.
-    const auto caller = authenticate(head, parts_.keys, route ? route->endpoint->guard : api::Guard::kTenant, parts_.limits);
+    const auto caller =
+        authenticate(head, parts_.keys, route ? route->endpoint->guard : api::Guard::kTenant, parts_.limits);
     if (!caller) {
       error = caller.error();
     } else if (!route) {
@@ -280,9 +281,9 @@ void HttpApi::serve_generation(Context& context, const api::Dialect& dialect) {
                      active_.fetch_sub(1);
                      count(status);
                    }};
-  AnswerShape shape{std::move(call->encoder),        call->stream,
-                    call->request.choices,           call->request.answers(),
-                    call->request.hints.extra_fields, context.caller.admin};
+  AnswerShape shape{
+      std::move(call->encoder),         call->stream,        call->request.choices, call->request.answers(),
+      call->request.hints.extra_fields, context.caller.admin};
   const auto answer = std::make_shared<Answer>(context.exchange, std::move(shape), dialect, lane.dispatcher, parts_.log,
                                                std::move(note));
   lane.answers.emplace(context.id, answer);
@@ -303,7 +304,8 @@ void HttpApi::note_client(const Context& context, const ir::Request& request) {
 void HttpApi::serve_query(Context& context, api::Call call, std::shared_ptr<const pipeline::Model> model) {
   const std::size_t bytes = pipeline::prompt_bytes(call.request);
   const std::string_view type = call.stream ? kEventStream : "application/json";
-  auto work = [model = std::move(model), asked = std::make_shared<api::Call>(std::move(call))]() -> Result<std::string> {
+  auto work = [model = std::move(model),
+               asked = std::make_shared<api::Call>(std::move(call))]() -> Result<std::string> {
     const auto prepared = pipeline::prepare(asked->request, *model);
     if (!prepared) return prepared.error();
     const engine::GenerateRequest& first = prepared->generate.front();

@@ -55,8 +55,9 @@ class Keys {
 };
 
 /// Who sends this request, if `guard` lets him in: kUnauthorized without a known key, kForbidden for an admin's route
-/// with a tenant's key. A request may bring its key as `Authorization: Bearer` or as `x-api-key`; several must be equal.
-/// An `x-tenant-id` that counts is refused when it is over its limit or stands twice: two names must not become one.
+/// with a tenant's key. A request may bring its key as `Authorization: Bearer` or as `x-api-key`; several must be
+/// equal. An `x-tenant-id` that counts is refused when it is over its limit or stands twice: two names must not become
+/// one.
 Result<Caller> authenticate(const net::RequestHead& head, const Keys& keys, api::Guard guard,
                             const api::Limits& limits);
 

@@ -78,8 +78,8 @@ int serve(const Settings& settings) {
   if (!seal_key) return complain(seal_key.error());
   if (!seal_key->warning.empty()) log.warn("seal key", {{"why", seal_key->warning}});
   const Seal seal(seal_key->key);
-  HttpApi api({clock, log, metrics, threads.pool(), models, settings.limits, guard_options(settings), *keys, threads.loops(),
-               seal, settings.reasoning_events});
+  HttpApi api({clock, log, metrics, threads.pool(), models, settings.limits, guard_options(settings), *keys,
+               threads.loops(), seal, settings.reasoning_events});
   const auto greeting = [&](const std::string& url) {
     return source.loaded ? banner(*source.loaded, url, !keys->empty())
                          : workers_banner(source.workers->lines(), url, !keys->empty());

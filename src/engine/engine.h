@@ -32,8 +32,8 @@ struct GenerateRequest {
   std::optional<std::uint32_t> logprobs;
   /// Who may share cached blocks with this request: equal strings only (tenant and cache salt). Empty: everybody's.
   std::string cache_namespace;
-  /// An administrator's choice of the worker by its name, and of one of its data-parallel ranks. Empty: any. Where there
-  /// is one engine only, there is nothing to choose.
+  /// An administrator's choice of the worker by its name, and of one of its data-parallel ranks. Empty: any. Where
+  /// there is one engine only, there is nothing to choose.
   std::string worker;
   std::optional<std::uint32_t> worker_rank;
   /// The rendered prompt as text; only the scripted engine reads it.

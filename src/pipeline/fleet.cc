@@ -73,8 +73,9 @@ bool is_possible(const Slot& slot, const Flight& flight) {
 }
 
 Error no_such_worker() {
-  return invalid("worker", "No worker has the name that the request asks for (nvext.backend_instance_id or "
-                           "nvext.decode_worker_id, or the header x-dynamo-worker-instance-id).");
+  return invalid("worker",
+                 "No worker has the name that the request asks for (nvext.backend_instance_id or "
+                 "nvext.decode_worker_id, or the header x-dynamo-worker-instance-id).");
 }
 
 /// Whether another worker may take what this one gave back. Each has a context of its own, and one that was restarted

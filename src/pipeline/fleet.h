@@ -56,8 +56,8 @@ class Fleet final : public engine::Engine {
   std::uint64_t retries() const;
 
   const engine::ModelInfo& model() const override { return model_; }
-  /// kInvalidRequest when the request names a worker that is not here; kContextLength when no worker, healthy or not, has room for the prompt; kUnavailable when none that has is
-  /// healthy; else what the last worker tried said.
+  /// kInvalidRequest when the request names a worker that is not here; kContextLength when no worker, healthy or not,
+  /// has room for the prompt; kUnavailable when none that has is healthy; else what the last worker tried said.
   Result<void> submit(engine::GenerateRequest request, std::shared_ptr<engine::EventSink> sink) override;
   void cancel(RequestId id) override;
   std::string would_place(const engine::GenerateRequest& request) override;

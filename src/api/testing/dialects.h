@@ -38,10 +38,9 @@ inline std::vector<Speaker> speakers() {
       {"chat", messages, [](const Limits& limits) { return make_chat_dialect(limits); }},
       {"completions", R"("prompt":"hi")", [](const Limits& limits) { return make_completions_dialect(limits); }},
       {"responses", R"("input":"hi")",
-       [](const Limits& limits) {
-         return make_responses_dialect(limits, {seal, clock});
-       }},
-      {"messages", R"("max_tokens":8000,)" + messages, [](const Limits& limits) { return make_messages_dialect(limits); }},
+       [](const Limits& limits) { return make_responses_dialect(limits, {seal, clock}); }},
+      {"messages", R"("max_tokens":8000,)" + messages,
+       [](const Limits& limits) { return make_messages_dialect(limits); }},
   };
 }
 
