@@ -12,7 +12,6 @@
 #include "api/extension.h"
 #include "api/messages/messages.h"
 #include "api/models/models.h"
-#include "api/openai_error.h"
 #include "api/responses/responses.h"
 #include "api/tokenize/tokenize.h"
 #include "app/version.h"
@@ -161,11 +160,11 @@ std::optional<net::Response> HttpApi::admit(const net::RequestHead& head) {
   return response;
 }
 
-net::Response HttpApi::refuse(int status, std::string_view reason) {
+net::Response HttpApi::refuse(int status, std::string_view reason, const net::RequestHead& head) {
   Error error = fail(ErrorCode::kInvalidRequest, std::string(reason));
   if (status == 503) error.code = ErrorCode::kUnavailable;
   const RequestId id = mint();
-  net::Response response = to_response(api::openai_error(error), id);
+  net::Response response = to_response(dialect_of(head).error(error, id), id);
   response.status = status;
   response.close = true;
   parts_.log.info("refused", {{"id", id}, {"status", status}, {"end", to_string(error.code)}, {"reason", reason}});

@@ -113,9 +113,8 @@ class WithKeys(ScriptedCase):
     def test_sdk_clients_without_a_key_are_told_what_to_do(self):
         message = CHAT.error_of(self.ask(CHAT, {"x-api-key": ""}))["message"]
         self.assertIn("not one of", message)
-        connection = self.server.connection()
-        connection.request("GET", "/v1/models")
-        self.assertIn("Authorization: Bearer", connection.getresponse().read().decode())
+        answer, _ = raw_exchange(self.server.port, b"GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        self.assertIn(b"Authorization: Bearer", answer)
 
 
 class WithoutKeys(ScriptedCase):
