@@ -260,8 +260,11 @@ class Abuse(CaseRunner):
             kinds = [item["type"] for item in answer.get("output", answer.get("content"))]
             self.assertIn(kinds, (["message"], ["text"]))
 
-    def property_auth_hostile_key(self, outcomes, _):
-        self.assertEqual(outcomes[0][2].body, self.server.get("/v1/models", headers={"x-api-key": "any"}).body)
+    def property_auth_hostile_key(self, outcomes, variant):
+        if outcomes[0][0] == [401]:  # not where the head alone is too large
+            self.assertEqual(outcomes[0][2].body, self.server.get("/v1/models", headers={"x-api-key": "any"}).body)
+        key = variant["headers"]["authorization"].removeprefix("Bearer ")
+        self.assertNotIn(self.fill(key, {"BIG": BIG})[:200], self.server.output())
 
     def property_special_tokens_joined(self, _, __):
         # The same text in one part: special ids would make it shorter than its characters allow.
