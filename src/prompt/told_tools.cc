@@ -58,19 +58,45 @@ void append_result(const ir::ToolResult& result, std::vector<ir::Block>& out) {
   out.push_back({ir::Text{"\n</tool_response>"}, {}});
 }
 
-ir::Message told(const ir::Message& message) {
-  ir::Message out{message.role == ir::Role::kTool ? ir::Role::kUser : message.role, message.name, {}};
-  for (const ir::Block& block : message.blocks) {
-    if (const auto* call = std::get_if<ir::ToolCall>(&block.content)) {
-      out.blocks.push_back({call_text(*call, out.blocks.empty()), block.cache});
-    } else if (const auto* result = std::get_if<ir::ToolResult>(&block.content)) {
-      append_result(*result, out.blocks);
-    } else {
-      out.blocks.push_back(block);
+/// Cuts a conversation into messages just as conversation.cc does for templates that know tools: results stand apart
+/// from what a user says, here all that follow one another in one turn, and thinking after a call begins a message.
+class Teller {
+ public:
+  void add(const ir::Message& message) {
+    bool open = false;  // the last of out_ takes more of this message
+    bool called = false;
+    bool spoke = false;
+    for (const ir::Block& block : message.blocks) {
+      if (const auto* result = std::get_if<ir::ToolResult>(&block.content)) {
+        if (!in_results_) out_.push_back({ir::Role::kUser, {}, {}});
+        in_results_ = true;
+        open = false;
+        append_result(*result, out_.back().blocks);
+        continue;
+      }
+      const bool thinks = std::holds_alternative<ir::Thinking>(block.content);
+      if (!open || (thinks && called)) {
+        out_.push_back({message.role, message.name, {}});
+        called = spoke = false;
+      }
+      open = true;
+      in_results_ = false;
+      const auto* call = std::get_if<ir::ToolCall>(&block.content);
+      out_.back().blocks.push_back(call != nullptr ? ir::Block{call_text(*call, !spoke), block.cache} : block);
+      called = called || call != nullptr;
+      spoke = spoke || !thinks;
     }
+    if (!message.blocks.empty()) return;
+    if (message.role != ir::Role::kTool) out_.push_back(message);
+    in_results_ = false;
   }
-  return out;
-}
+
+  std::vector<ir::Message> take() { return std::move(out_); }
+
+ private:
+  std::vector<ir::Message> out_;
+  bool in_results_ = false;  // the last of out_ holds results
+};
 
 bool is_system(const ir::Message& message) {
   return message.role == ir::Role::kSystem || message.role == ir::Role::kDeveloper;
@@ -103,20 +129,9 @@ bool needs_telling(const std::vector<ir::Message>& messages, const std::vector<i
 
 std::vector<ir::Message> with_told_tools(const std::vector<ir::Message>& messages, const std::vector<ir::Tool>& tools,
                                          bool has_system) {
-  std::vector<ir::Message> out;
-  out.reserve(messages.size() + 1);
-  for (const ir::Message& message : messages) {
-    ir::Message next = told(message);
-    // Results stand together in one turn, as templates with tools have them.
-    const bool goes_on = message.role == ir::Role::kTool && !out.empty() && out.back().role == ir::Role::kUser &&
-                         &message != messages.data() && (&message - 1)->role == ir::Role::kTool;
-    if (!goes_on) {
-      out.push_back(std::move(next));
-      continue;
-    }
-    out.back().blocks.push_back({ir::Text{"\n"}, {}});
-    for (ir::Block& block : next.blocks) out.back().blocks.push_back(std::move(block));
-  }
+  Teller teller;
+  for (const ir::Message& message : messages) teller.add(message);
+  std::vector<ir::Message> out = teller.take();
   if (std::ranges::any_of(tools, is_callable)) put_tools(tools_text(tools), has_system, out);
   return out;
 }

@@ -76,6 +76,22 @@ TEST(ToldTools, CallsAndResultsAreText) {
             "</tool_response><|end|><|assistant|>");
 }
 
+TEST(ToldTools, MessagesAreCutAsForATemplateWithTools) {
+  // Results inside a user's turn stand apart from what the user says, and thought between calls keeps its place.
+  const std::vector<ir::Message> talk{
+      message(ir::Role::kAssistant, {ir::Thinking{"r1", {}, {}}, ir::ToolCall{"1", "A", "{}"},
+                                     ir::Thinking{"r2", {}, {}}, ir::ToolCall{"2", "B", "{}"}}),
+      message(ir::Role::kUser,
+              {ir::ToolResult{"1", {}, {ir::Text{"x"}}}, ir::ToolResult{"2", {}, {ir::Text{"y"}}}, ir::Text{"go"}})};
+  constexpr const char* kThinks =
+      "{% for m in messages %}<|{{ m.role }}|>{% if m.reasoning_content %}({{ m.reasoning_content }}){% endif %}"
+      "{{ m.content }}{% endfor %}";
+  EXPECT_EQ(rendered(kThinks, talk, {}),
+            "<|assistant|>(r1)<tool_call>\n{\"name\": \"A\", \"arguments\": {}}\n</tool_call>"
+            "<|assistant|>(r2)<tool_call>\n{\"name\": \"B\", \"arguments\": {}}\n</tool_call>"
+            "<|user|><tool_response>\nx\n</tool_response>\n<tool_response>\ny\n</tool_response><|user|>go");
+}
+
 TEST(ToldTools, NothingIsToldWhereThereIsNothing) {
   EXPECT_EQ(rendered(kToolless, {message(ir::Role::kUser, {ir::Text{"go"}})}, {tool("web", ir::ToolKind::kHosted)}),
             "<|user|>go<|end|><|assistant|>");
