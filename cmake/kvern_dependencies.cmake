@@ -16,6 +16,12 @@ find_path(KVERN_XXHASH_INCLUDE xxhash.h REQUIRED)
 target_include_directories(kvern_xxhash SYSTEM INTERFACE ${KVERN_XXHASH_INCLUDE})
 target_compile_definitions(kvern_xxhash INTERFACE XXH_INLINE_ALL)
 
+add_library(kvern_sodium INTERFACE)
+find_path(KVERN_SODIUM_INCLUDE sodium.h REQUIRED)
+find_library(KVERN_SODIUM_LIBRARY sodium REQUIRED)
+target_include_directories(kvern_sodium SYSTEM INTERFACE ${KVERN_SODIUM_INCLUDE})
+target_link_libraries(kvern_sodium INTERFACE ${KVERN_SODIUM_LIBRARY})
+
 set(KVERN_CACHE "$ENV{KVERN_CACHE}" CACHE PATH "Where scripts/setup keeps what it fetched and built")
 if(NOT KVERN_CACHE)
   if(DEFINED ENV{XDG_CACHE_HOME})

@@ -9,7 +9,10 @@
 
 #include "api/chat/chat.h"
 #include "api/completions/completions.h"
+#include "api/messages/messages.h"
+#include "api/messages/messages_error.h"
 #include "api/openai_error.h"
+#include "api/responses/responses.h"
 #include "api/tokenize/tokenize.h"
 #include "base/testing/source_path.h"
 
@@ -45,6 +48,13 @@ std::optional<Error> decode(const std::string& endpoint, std::string_view body) 
   const auto error = [](const auto& result) { return result.ok() ? std::nullopt : std::optional(result.error()); };
   if (endpoint == "chat") return error(make_chat_dialect(limits)->decode(body, {}));
   if (endpoint == "completions") return error(make_completions_dialect(limits)->decode(body, {}));
+  if (endpoint == "responses") {
+    const ManualClock clock;
+    const Seal seal(Secret(std::string(Seal::kKeyBytes, 'k')));
+    return error(make_responses_dialect(limits, {seal, clock})->decode(body, {}));
+  }
+  if (endpoint == "messages") return error(make_messages_dialect(limits)->decode(body, {}));
+  if (endpoint == "count_tokens") return error(decode_count_tokens(body, limits, {}));
   if (endpoint == "tokenize") return error(decode_tokenize(body, limits));
   return error(decode_detokenize(body, limits));
 }
@@ -66,12 +76,15 @@ TEST(Bodies, EachGetsItsAnswer) {
       continue;
     }
     ASSERT_TRUE(fault.has_value());
-    const Reply reply = openai_error(*fault);
+    const std::string endpoint = text_of(one.at("endpoint"));
+    const bool anthropic = endpoint == "messages" || endpoint == "count_tokens";
+    const Reply reply = anthropic ? messages_error(*fault, {}) : openai_error(*fault);
     EXPECT_EQ(reply.status, one.at("status").as_int64());
     const bj::object error = bj::parse(reply.body).at("error").as_object();
     EXPECT_EQ(error.at("type"), "invalid_request_error");
-    EXPECT_EQ(text_of(error.at("param")), text_of(one.at("param"))) << reply.body;
-    EXPECT_EQ(text_of(error.at("code")), text_of(one.at("code"))) << reply.body;
+    // Anthropic's envelope has neither field nor code: they are looked at before they are left out.
+    EXPECT_EQ(anthropic ? fault->param : text_of(error.at("param")), text_of(one.at("param"))) << reply.body;
+    EXPECT_EQ(anthropic ? fault->detail : text_of(error.at("code")), text_of(one.at("code"))) << reply.body;
     const std::string message = text_of(error.at("message"));
     EXPECT_LT(message.size(), 400U);
     EXPECT_NE(message.find(fault->param), std::string::npos) << message;

@@ -37,6 +37,9 @@ class Encoder {
   virtual void add(std::uint32_t choice, const ir::Event& event, std::string& out) = 0;
   /// The name to show as `model` once it is known; before the first other call. Until then it is the client's own.
   virtual void set_model(std::string_view name) = 0;
+  /// A JSON object to stand as `nvext` in the answer: in the document, or in the last event of a stream. Before the
+  /// last End, or never.
+  virtual void set_extension(std::string json) = 0;
   /// Streaming only: bytes that keep the connection of a waiting client alive.
   virtual void keep_alive(std::string& out) = 0;
 };
@@ -46,12 +49,15 @@ struct Call {
   ir::Request request;
   bool stream = false;
   std::unique_ptr<Encoder> encoder;
+  /// What was taken and has no effect, for the log: "tools[3] web_search".
+  std::vector<std::string> left_out;
 };
 
 /// What a decoder needs beside the body.
 struct DecodeContext {
   RequestId id;
-  std::chrono::seconds created{};  // unix time, for `created`
+  std::chrono::seconds created{};       // unix time, for `created`
+  std::string_view tenant = "default";  // whose request it is
 };
 
 class Dialect {
@@ -62,6 +68,8 @@ class Dialect {
   virtual Result<Call> decode(std::string_view body, const DecodeContext& context) const = 0;
   /// The one place where an Error becomes a status and a body of this dialect.
   virtual Reply error(const Error& error, RequestId id) const = 0;
+  /// What this dialect adds to the headers of an answer that is no error.
+  virtual HeaderList headers(RequestId) const { return {}; }
 };
 
 }  // namespace kvern::api

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "base/text.h"
+
 namespace kvern::api {
 
 std::string Path::str() const {
@@ -18,17 +22,16 @@ std::string shown(std::string_view text) {
   return std::string(text.substr(0, end)) + "...";
 }
 
-void Decoding::fail(const Path& path, std::string_view message) {
+void Decoding::fail(const Path& path, std::string_view message, std::string_view detail) {
   if (fault_) return;
   std::string param = path.str();
   std::string text = param.empty() ? fmt::format("the body {}", message) : fmt::format("`{}` {}", param, message);
   fault_ = invalid(std::move(param), std::move(text));
+  fault_->detail = detail;
 }
 
 void Decoding::unsupported(const Path& path, std::string_view what) {
-  if (fault_) return;
-  fail(path, fmt::format("is not supported yet: {}", what));
-  fault_->detail = "unsupported_parameter";
+  fail(path, fmt::format("is not supported yet: {}", what), "unsupported_parameter");
 }
 
 void Decoding::wrong_type(const Path& path, std::string_view wanted, json::Kind got) {
@@ -41,7 +44,19 @@ bool Decoding::within(Limit limit, std::uint64_t amount, const Path& path) {
   return false;
 }
 
+void Asked::list_others(json::Value object, std::string_view prefix, std::vector<std::string>& out) {
+  constexpr std::size_t kMost = 16;
+  std::ranges::sort(names_);
+  std::size_t count = 0;
+  for (const auto& [key, value] : object.children()) {
+    if (std::ranges::binary_search(names_, key)) continue;
+    if (++count <= kMost) out.push_back(fmt::format("{}{}", prefix, printable(shown(key))));
+  }
+  if (count > kMost) out.push_back(fmt::format("{} more fields", count - kMost));
+}
+
 std::optional<json::Value> Fields::find(std::string_view name) const {
+  if (asked_ != nullptr) asked_->note(name);
   auto value = object_.find(name);
   if (value && value->is(json::Kind::kNull)) return std::nullopt;
   return value;

@@ -5,43 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
+
+#include "api/extension.h"
 
 namespace kvern::api {
 namespace {
-
-// Wide enough to order anything, narrow enough that a wire with the other sign can negate it and a queue can add to it.
-constexpr double kPriorityMost = 1'000'000'000;
-
-std::optional<std::int32_t> priority_of(const Fields& fields, std::string_view name) {
-  const auto value = fields.find(name);
-  if (!value) return std::nullopt;
-  if (!value->is(json::Kind::kNumber)) {
-    fields.decoding().wrong_type(fields.path(name), "a number", value->kind());
-    return std::nullopt;
-  }
-  // A wish, so clipped and not refused, whatever its size.
-  return static_cast<std::int32_t>(std::clamp(std::trunc(value->number()), -kPriorityMost, kPriorityMost));
-}
-
-void decode_stop(const Fields& fields, std::vector<std::string>& out) {
-  const auto value = fields.find("stop");
-  if (!value) return;
-  Decoding& decoding = fields.decoding();
-  const Path path = fields.path("stop");
-  const auto add = [&](json::Value item, const Path& place) {
-    if (!item.is(json::Kind::kString)) return decoding.wrong_type(place, "a string", item.kind());
-    std::string text = item.string();
-    if (text.empty()) return decoding.fail(place, "must not be empty");
-    if (decoding.within(Limit::kStopBytes, text.size(), place)) out.push_back(std::move(text));
-  };
-  if (value->is(json::Kind::kString)) return add(*value, path);
-  if (!value->is(json::Kind::kArray))
-    return decoding.wrong_type(path, "a string or an array of strings", value->kind());
-  if (!decoding.within(Limit::kStopStrings, value->size(), path)) return;
-  std::size_t index = 0;
-  for (const auto& child : value->children()) add(child.value, element_of(path, index++));
-}
 
 bool is_identifier(std::string_view name) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
@@ -98,6 +66,31 @@ constexpr std::array<std::string_view, 18> kReserved{"messages",
 
 }  // namespace
 
+bool is_tool_name(std::string_view name) {
+  return !name.empty() && std::none_of(name.begin(), name.end(), [](char c) {
+    return static_cast<unsigned char>(c) <= 0x20 || c == 0x7F || c == '"' || c == '\\' || c == '<' || c == '>';
+  });
+}
+
+void decode_stop(const Fields& fields, std::string_view name, std::vector<std::string>& out) {
+  const auto value = fields.find(name);
+  if (!value) return;
+  Decoding& decoding = fields.decoding();
+  const Path path = fields.path(name);
+  const auto add = [&](json::Value item, const Path& place) {
+    if (!item.is(json::Kind::kString)) return decoding.wrong_type(place, "a string", item.kind());
+    std::string text = item.string();
+    if (text.empty()) return decoding.fail(place, "must not be empty");
+    if (decoding.within(Limit::kStopBytes, text.size(), place)) out.push_back(std::move(text));
+  };
+  if (value->is(json::Kind::kString)) return add(*value, path);
+  if (!value->is(json::Kind::kArray))
+    return decoding.wrong_type(path, "a string or an array of strings", value->kind());
+  if (!decoding.within(Limit::kStopStrings, value->size(), path)) return;
+  std::size_t index = 0;
+  for (const auto& child : value->children()) add(child.value, element_of(path, index++));
+}
+
 StreamOptions decode_stream_options(const Fields& fields) {
   StreamOptions out;
   fields.boolean("stream", out.stream);
@@ -144,7 +137,7 @@ void decode_stopping(const Fields& fields, ir::Stopping& out) {
     decoding.fail(fields.path("min_tokens"),
                   fmt::format("({}) is more than the most tokens asked for ({})", out.min_tokens, *out.max_tokens));
   fields.boolean("ignore_eos", out.ignore_eos);
-  decode_stop(fields, out.strings);
+  decode_stop(fields, "stop", out.strings);
   if (const auto ids = fields.array("stop_token_ids"))
     decode_token_ids(*ids, Limit::kStopTokenIds, fields.path("stop_token_ids"), decoding, out.token_ids);
 }
@@ -162,18 +155,11 @@ void check_response_format(const Fields& fields) {
   decoding.fail(inner.path("type"), fmt::format("must be text, json_object or json_schema, not {}", shown(type)));
 }
 
-void decode_hints(const Fields& fields, ir::Hints& out) {
-  if (const auto nvext = fields.object("nvext")) {
-    const Path path = fields.path("nvext");
-    const Fields extension(*nvext, path, fields.decoding());
-    if (const auto hints = extension.object("agent_hints")) {
-      const Path inner = extension.path("agent_hints");
-      out.priority = priority_of(Fields(*hints, inner, fields.decoding()), "priority").value_or(0);
-    }
-  }
-  if (const auto own = priority_of(fields, "priority")) out.priority = *own;
-  fields.string("cache_salt", Limit::kIdBytes, out.cache_salt);
-  fields.string("prompt_cache_key", Limit::kIdBytes, out.session);
+void decode_hints(const Fields& fields, ir::Request& request, std::vector<std::string>& left_out) {
+  fields.string("prompt_cache_key", Limit::kIdBytes, request.session.id);
+  decode_extension(fields, request, left_out);
+  if (const auto priority = decode_priority(fields, "priority")) request.hints.priority = *priority;
+  fields.string("cache_salt", Limit::kIdBytes, request.hints.cache_salt);
 }
 
 void check_labels(const Fields& fields) {

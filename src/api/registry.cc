@@ -10,6 +10,9 @@ namespace {
 constexpr std::array kEndpoints{
     Endpoint{"POST", "/v1/chat/completions", Service::kChat, Guard::kTenant, true},
     Endpoint{"POST", "/v1/completions", Service::kCompletions, Guard::kTenant, true},
+    Endpoint{"POST", "/v1/responses", Service::kResponses, Guard::kTenant, true},
+    Endpoint{"POST", "/v1/messages", Service::kMessages, Guard::kTenant, true},
+    Endpoint{"POST", "/v1/messages/count_tokens", Service::kCountTokens, Guard::kTenant, true},
     Endpoint{"GET", "/v1/models", Service::kModels, Guard::kTenant, false},
     Endpoint{"GET", "/v1/models/*", Service::kModel, Guard::kTenant, false},
     Endpoint{"POST", "/tokenize", Service::kTokenize, Guard::kTenant, true},

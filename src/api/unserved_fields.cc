@@ -6,7 +6,7 @@
 namespace kvern::api {
 namespace {
 
-constexpr std::uint8_t kOnServe = kOnChat | kOnCompletions;
+constexpr std::uint8_t kOnServe = kOnChat | kOnCompletions | kOnResponses | kOnMessages;
 constexpr std::uint8_t kEverywhere = kOnServe | kOnWire;
 constexpr std::string_view kLeaveOut = "leave it out";
 constexpr std::string_view kLength = "use `max_tokens`";
@@ -24,8 +24,10 @@ constexpr std::array kFields{
     UnservedField{"add_special_tokens", kOnCompletions, Off::kTrue, "what the model expects around text is added"},
     UnservedField{"allowed_token_ids", kEverywhere, Off::kNullOnly, kLeaveOut},
     UnservedField{"audio", kOnChat, Off::kNullOnly, kTextOnly},
+    UnservedField{"background", kOnResponses, Off::kFalse, "answers are not stored"},
     UnservedField{"bad_words", kEverywhere, Off::kEmpty, kLeaveOut},
     UnservedField{"continue_final_message", kOnChat, Off::kFalse, kNewMessage},
+    UnservedField{"conversation", kOnResponses, Off::kNullOnly, "answers are not stored; send the items as `input`"},
     UnservedField{"custom_logit_processor", kEverywhere, Off::kNullOnly, kLeaveOut},
     UnservedField{"detokenize", kEverywhere, Off::kTrue, "text is always told"},
     UnservedField{"documents", kOnChat, Off::kEmpty, "put them into a message"},
@@ -55,6 +57,7 @@ constexpr std::array kFields{
     UnservedField{"n_predict", kEverywhere, Off::kNullOnly, kLength},
     UnservedField{"n_probs", kEverywhere, Off::kZero, "use `logprobs`"},
     UnservedField{"no_repeat_ngram_size", kEverywhere, Off::kZero, kSampler},
+    UnservedField{"prompt", kOnResponses, Off::kNullOnly, "no prompt templates are kept; send `input`"},
     UnservedField{"prompt_embeds", kEverywhere, Off::kEmpty, "only text and token ids"},
     UnservedField{"prompt_logprobs", kEverywhere, Off::kNullOnly, kLeaveOut},
     UnservedField{"regex", kEverywhere, Off::kNullOnly, kFree},
@@ -109,6 +112,7 @@ std::span<const UnservedField> unserved_fields() noexcept { return kFields; }
 void refuse_unserved_fields(const Fields& fields, Endpoints endpoint) {
   for (const auto& [key, value] : fields.children()) {
     for (const auto& row : std::ranges::equal_range(kFields, key, {}, &UnservedField::name)) {
+      (void)fields.has(row.name);  // known, whatever its value
       if ((row.endpoints & endpoint) == 0 || is_off(value, row.off)) continue;
       fields.decoding().unsupported(fields.path(row.name), row.advice);
     }

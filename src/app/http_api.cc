@@ -4,10 +4,15 @@
 
 #include <utility>
 
+#include "api/answer_extension.h"
+#include "api/bounds.h"
 #include "api/chat/chat.h"
 #include "api/completions/completions.h"
+#include "api/decode_call.h"
+#include "api/extension.h"
+#include "api/messages/messages.h"
 #include "api/models/models.h"
-#include "api/openai_error.h"
+#include "api/responses/responses.h"
 #include "api/tokenize/tokenize.h"
 #include "app/version.h"
 #include "base/check.h"
@@ -23,8 +28,8 @@ namespace {
 constexpr std::size_t kInlineBytesMax = 4096;
 
 /// Every status kvern answers with; 499 is a client that hung up.
-constexpr int kStatuses[] = {200, 400, 401, 403, 404, 405, 408, 413, 415, 417,
-                             421, 429, 431, 499, 500, 501, 503, 504, 505};
+constexpr int kStatuses[] = {200, 400, 401, 403, 404, 405, 408, 413, 415, 417, 421,
+                             426, 429, 431, 499, 500, 501, 503, 504, 505, 529};
 
 Error draining_error() {
   Error error = fail(ErrorCode::kUnavailable, "The server is shutting down.");
@@ -53,6 +58,14 @@ std::string client_request_id(const net::RequestHead& head) {
   return std::string(net::find_header(head.headers, "x-request-id").value_or("").substr(0, 256));
 }
 
+constexpr std::string_view kEventStream = "text/event-stream; charset=utf-8";
+constexpr std::string_view kMessagesPath = "/v1/messages";
+
+/// Where two APIs share a path, this header says which one is meant.
+bool is_anthropic(const net::RequestHead& head) {
+  return net::find_header(head.headers, "anthropic-version").has_value();
+}
+
 /// Requests whose answer needs no worker go on while draining: probes must see the state.
 bool is_probe(api::Service service) {
   return service == api::Service::kLive || service == api::Service::kReady || service == api::Service::kHealth ||
@@ -72,6 +85,9 @@ HttpApi::HttpApi(HttpApiParts parts)
     : parts_(std::move(parts)),
       chat_(api::make_chat_dialect(parts_.limits)),
       completions_(api::make_completions_dialect(parts_.limits)),
+      responses_dialect_(
+          api::make_responses_dialect(parts_.limits, {parts_.seal, parts_.clock, parts_.reasoning_events})),
+      messages_(api::make_messages_dialect(parts_.limits)),
       created_(parts_.clock.unix_time()),
       pipeline_metrics_(std::make_unique<pipeline::PipelineMetrics>(parts_.metrics, metrics_label(parts_.models))),
       id_counter_(entropy_seed()) {
@@ -106,12 +122,23 @@ void HttpApi::count(int status) {
   (found == responses_.end() ? responses_.at(500) : found->second)->Increment();
 }
 
+const api::Dialect& HttpApi::dialect_of(const net::RequestHead& head) const {
+  const bool messages = head.path == kMessagesPath || head.path.starts_with(std::string(kMessagesPath) + "/") ||
+                        (head.path.starts_with("/v1/models") && is_anthropic(head));
+  return messages ? *messages_ : *chat_;
+}
+
 std::optional<net::Response> HttpApi::admit(const net::RequestHead& head) {
   std::optional<Error> error = check_guards(head, parts_.guards);
   std::string allow;
   if (!error) {
     auto route = api::find_route(head.method, head.path);
-    if (!route) {
+    // Whoever has no key does not learn either which paths there are.
+    const auto caller =
+        authenticate(head, parts_.keys, route ? route->endpoint->guard : api::Guard::kTenant, parts_.limits);
+    if (!caller) {
+      error = caller.error();
+    } else if (!route) {
       error = std::move(route).error();
       allow = api::allowed_methods(head.path);
     } else if (draining_.load(std::memory_order_relaxed) && !is_probe(route->endpoint->service)) {
@@ -120,7 +147,7 @@ std::optional<net::Response> HttpApi::admit(const net::RequestHead& head) {
   }
   if (!error) return std::nullopt;
   const RequestId id = mint();
-  net::Response response = to_response(api::openai_error(*error), id);
+  net::Response response = to_response(dialect_of(head).error(*error, id), id);
   if (!allow.empty()) response.headers.emplace_back("allow", allow);
   response.close = draining_.load(std::memory_order_relaxed);
   parts_.log.info("refused", {{"id", id},
@@ -133,11 +160,11 @@ std::optional<net::Response> HttpApi::admit(const net::RequestHead& head) {
   return response;
 }
 
-net::Response HttpApi::refuse(int status, std::string_view reason) {
+net::Response HttpApi::refuse(int status, std::string_view reason, const net::RequestHead& head) {
   Error error = fail(ErrorCode::kInvalidRequest, std::string(reason));
   if (status == 503) error.code = ErrorCode::kUnavailable;
   const RequestId id = mint();
-  net::Response response = to_response(api::openai_error(error), id);
+  net::Response response = to_response(dialect_of(head).error(error, id), id);
   response.status = status;
   response.close = true;
   parts_.log.info("refused", {{"id", id}, {"status", status}, {"end", to_string(error.code)}, {"reason", reason}});
@@ -149,12 +176,17 @@ void HttpApi::serve(net::Request request, std::shared_ptr<net::Exchange> exchang
   Lane& lane = lane_of(*exchange);
   const auto route = api::find_route(request.head.method, request.head.path);
   KV_CHECK(route.ok());  // admit() let it in
-  Context context{std::move(request), std::move(exchange), mint(), parts_.clock.now(), {}, lane};
+  auto caller = authenticate(request.head, parts_.keys, route->endpoint->guard, parts_.limits);
+  KV_CHECK(caller.ok());  // likewise
+  Context context{std::move(request), std::move(exchange), mint(), parts_.clock.now(), {}, *std::move(caller), lane};
   const std::size_t rest = route->rest.size();
   context.rest = std::string_view(context.request.head.path).substr(context.request.head.path.size() - rest);
   switch (route->endpoint->service) {
     case api::Service::kChat: return serve_generation(context, *chat_);
     case api::Service::kCompletions: return serve_generation(context, *completions_);
+    case api::Service::kResponses: return serve_generation(context, *responses_dialect_);
+    case api::Service::kMessages: return serve_generation(context, *messages_);
+    case api::Service::kCountTokens: return serve_count_tokens(context);
     case api::Service::kModels:
     case api::Service::kModel: return serve_models(context);
     case api::Service::kTokenize: return serve_tokenize(context);
@@ -192,8 +224,8 @@ void HttpApi::reply(Context& context, api::Reply reply) {
 }
 
 void HttpApi::reply_error(Context& context, const Error& error) {
-  api::Reply refusal = api::openai_error(error);
   const net::RequestHead& head = context.request.head;
+  api::Reply refusal = dialect_of(head).error(error, context.id);
   parts_.log.info("request", {{"id", context.id},
                               {"method", head.method},
                               {"path", head.path},
@@ -218,22 +250,23 @@ Error HttpApi::unknown_model(std::string_view name) const {
 }
 
 void HttpApi::serve_generation(Context& context, const api::Dialect& dialect) {
-  auto call = dialect.decode(context.request.body, {context.id, parts_.clock.unix_time()});
+  api::DecodeContext decode_context{context.id, parts_.clock.unix_time()};
+  decode_context.tenant = context.caller.tenant;
+  auto call = api::decode_call(dialect, context.request.body, context.request.head.headers, decode_context,
+                               parts_.limits, context.caller.admin);
   if (!call) return reply_error(context, call.error());
   context.request.body = {};  // the ir holds what is needed: a large body need not live as long as the answer
   const auto model = parts_.models.find(call->request.model);
   if (!model) return reply_error(context, unknown_model(call->request.model));
-  const auto tenant = net::find_header(context.request.head.headers, "x-tenant-id");
   call->request.id = context.id;
   call->request.client_request_id = client_request_id(context.request.head);
-  if (tenant && !tenant->empty()) {
-    // Refused, never cut: two long names must not become one tenant.
-    if (auto error = parts_.limits.check(api::Limit::kIdBytes, tenant->size(), "x-tenant-id")) {
-      return reply_error(context, *error);
-    }
-    call->request.tenant = *tenant;
+  if (!call->left_out.empty()) {
+    parts_.log.info("left out", {{"id", context.id}, {"what", join(call->left_out, ", ")}});
   }
   call->encoder->set_model(model->name);
+  if (&dialect == messages_.get()) note_client(context, call->request);
+
+  if (api::is_query_only(call->request.hints)) return serve_query(context, *std::move(call), model);
 
   Lane& lane = context.lane;
   active_.fetch_add(1);
@@ -247,7 +280,9 @@ void HttpApi::serve_generation(Context& context, const api::Dialect& dialect) {
                      active_.fetch_sub(1);
                      count(status);
                    }};
-  AnswerShape shape{std::move(call->encoder), call->stream, call->request.choices, call->request.answers()};
+  AnswerShape shape{
+      std::move(call->encoder),         call->stream,        call->request.choices, call->request.answers(),
+      call->request.hints.extra_fields, context.caller.admin};
   const auto answer = std::make_shared<Answer>(context.exchange, std::move(shape), dialect, lane.dispatcher, parts_.log,
                                                std::move(note));
   lane.answers.emplace(context.id, answer);
@@ -255,16 +290,52 @@ void HttpApi::serve_generation(Context& context, const api::Dialect& dialect) {
   lane.dispatcher->start(std::move(call->request), model, answer);
 }
 
+void HttpApi::note_client(const Context& context, const ir::Request& request) {
+  const auto header = [&](std::string_view name) {
+    return std::string(net::find_header(context.request.head.headers, name).value_or(""));
+  };
+  parts_.log.info("client", {{"id", context.id},
+                             {"anthropic_version", header("anthropic-version")},
+                             {"anthropic_beta", header("anthropic-beta")},
+                             {"metadata", request.metadata}});
+}
+
+void HttpApi::serve_query(Context& context, api::Call call, std::shared_ptr<const pipeline::Model> model) {
+  const std::size_t bytes = pipeline::prompt_bytes(call.request);
+  const std::string_view type = call.stream ? kEventStream : "application/json";
+  auto work = [model = std::move(model),
+               asked = std::make_shared<api::Call>(std::move(call))]() -> Result<std::string> {
+    const auto prepared = pipeline::prepare(asked->request, *model);
+    if (!prepared) return prepared.error();
+    const engine::GenerateRequest& first = prepared->generate.front();
+    asked->encoder->set_extension(api::render_query(model->engine->would_place(first), first.prompt));
+    ir::Usage usage;
+    usage.prompt_tokens = static_cast<std::uint32_t>(first.prompt.size());
+    std::string out;
+    for (std::uint32_t choice = 0; choice < asked->request.answers(); ++choice) {
+      asked->encoder->add(choice, ir::Start{usage, {}}, out);
+      asked->encoder->add(choice, ir::End{ir::FinishReason::kStop, {}, usage}, out);
+    }
+    return out;
+  };
+  reply_with(context, bytes, std::move(work), type);
+}
+
 void HttpApi::serve_models(Context& context) {
   std::vector<api::ModelEntry> entries;
   for (const auto& model : parts_.models.all()) {
     entries.push_back({model->name, created_.count(), model->context_tokens});
   }
-  if (context.rest.empty()) return reply(context, {200, {}, api::render_model_list(entries)});
-  const std::string name = percent_decode(context.rest).value_or(std::string(context.rest));
-  const auto model = parts_.models.find(name);
+  const bool anthropic = is_anthropic(context.request.head);
+  if (context.rest.empty()) {
+    auto list = anthropic ? api::render_messages_model_list(entries) : api::render_model_list(entries);
+    return reply(context, {200, {}, std::move(list)});
+  }
+  const std::string asked = percent_decode(context.rest).value_or(std::string(context.rest));
+  const auto model = parts_.models.find(asked);
   // What the path decodes to may be any bytes; JSON is UTF-8.
-  auto one = api::render_model(entries, model ? model->name : printable(name));
+  const std::string name = model ? model->name : printable(asked);
+  auto one = anthropic ? api::render_messages_model(entries, name) : api::render_model(entries, name);
   if (!one) return reply_error(context, one.error());
   reply(context, {200, {}, std::move(*one)});
 }
@@ -272,37 +343,62 @@ void HttpApi::serve_models(Context& context) {
 void HttpApi::serve_tokenize(Context& context) {
   auto call = api::decode_tokenize(context.request.body, parts_.limits);
   if (!call) return reply_error(context, call.error());
+  if (auto error = api::check_bounds(call->request, parts_.limits)) return reply_error(context, *error);
   const auto model = parts_.models.find(call->request.model);
   if (!model) return reply_error(context, unknown_model(call->request.model));
-  const bool is_small = pipeline::prompt_bytes(call->request) <= kInlineBytesMax;
+  const std::size_t bytes = pipeline::prompt_bytes(call->request);
+  reply_with(context, bytes,
+             [model, decoded = std::make_shared<api::TokenizeCall>(std::move(*call))]() -> Result<std::string> {
+               Result<Tokens> tokens = Tokens{};
+               if (const auto* text = std::get_if<std::string>(&decoded->request.prompt)) {
+                 if (auto error = pipeline::check_text("prompt", *model, text->size())) return std::move(*error);
+                 tokens = model->tokenizer->encode_text(*text, decoded->add_special_tokens.value_or(true));
+               } else {
+                 tokens = pipeline::prompt_tokens(decoded->request, *model);
+               }
+               if (!tokens) return std::move(tokens).error();
+               std::vector<std::string> pieces;
+               if (decoded->return_token_strs) {
+                 for (const TokenId token : *tokens) pieces.push_back(model->tokenizer->piece(token, true));
+               }
+               return api::render_tokenize(*tokens, model->context_tokens,
+                                           decoded->return_token_strs ? &pieces : nullptr);
+             });
+}
 
-  const auto work = [model, decoded = std::make_shared<api::TokenizeCall>(std::move(*call))]() -> Result<std::string> {
-    Result<Tokens> tokens = Tokens{};
-    if (const auto* text = std::get_if<std::string>(&decoded->request.prompt)) {
-      if (auto error = pipeline::check_text("prompt", *model, text->size())) return std::move(*error);
-      tokens = model->tokenizer->encode_text(*text, decoded->add_special_tokens.value_or(true));
-    } else {
-      tokens = pipeline::prompt_tokens(decoded->request, *model);
-    }
-    if (!tokens) return std::move(tokens).error();
-    std::vector<std::string> pieces;
-    if (decoded->return_token_strs) {
-      for (const TokenId token : *tokens) pieces.push_back(model->tokenizer->piece(token, true));
-    }
-    return api::render_tokenize(*tokens, model->context_tokens, decoded->return_token_strs ? &pieces : nullptr);
-  };
-  const auto finish = [this](Context& done, Result<std::string> result) {
+void HttpApi::serve_count_tokens(Context& context) {
+  auto request = api::decode_count_tokens(context.request.body, parts_.limits, context.id);
+  if (!request) return reply_error(context, request.error());
+  if (auto error = api::check_bounds(*request, parts_.limits)) return reply_error(context, *error);
+  const auto model = parts_.models.find(request->model);
+  if (!model) return reply_error(context, unknown_model(request->model));
+  const std::size_t bytes = pipeline::prompt_bytes(*request);
+  reply_with(context, bytes,
+             [model, decoded = std::make_shared<ir::Request>(std::move(*request))]() -> Result<std::string> {
+               const auto tokens = pipeline::prompt_tokens(*decoded, *model);
+               if (!tokens) return tokens.error();
+               return api::render_count_tokens(tokens->size());
+             });
+}
+
+void HttpApi::reply_with(Context& context, std::size_t bytes, std::function<Result<std::string>()> work,
+                         std::string_view content_type) {
+  const auto finish = [this, content_type](Context& done, Result<std::string> result) {
     if (!result) return reply_error(done, result.error());
-    reply(done, {200, {}, std::move(*result)});
+    net::Response response;
+    response.headers = answer_headers(done.id, content_type);
+    response.body = *std::move(result);
+    count(200);
+    done.exchange->respond(std::move(response));
   };
-  if (is_small) return finish(context, work());
+  if (bytes <= kInlineBytesMax) return finish(context, work());
   // An exchange never leaves its loop: the pool knows the request by its id only.
   const RequestId id = context.id;
   Lane& lane = context.lane;
   context.request.body = {};
   lane.tokenizing.emplace(id, std::move(context));
   active_.fetch_add(1);
-  const bool taken = parts_.pool.try_run([this, &lane, id, work, finish] {
+  const bool taken = parts_.pool.try_run([this, &lane, id, work = std::move(work), finish] {
     auto result = std::make_shared<Result<std::string>>(work());
     lane.loop->post([this, &lane, id, result, finish] {
       auto done = lane.tokenizing.extract(id);

@@ -8,6 +8,7 @@
 #include <limits>
 #include <set>
 
+#include "app/key_config.h"
 #include "app/yaml_source.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -106,9 +107,15 @@ Result<void> set_strategy(Settings& settings, std::string_view value) {
   return {};
 }
 
+Result<void> set_reasoning_events(Settings& settings, std::string_view value) {
+  if (value != "summary" && value != "text") return fail(ErrorCode::kInvalidRequest, "is `summary` or `text`");
+  settings.reasoning_events = value == "text" ? api::ReasoningEvents::kText : api::ReasoningEvents::kSummary;
+  return {};
+}
+
 std::vector<Setting> make_table() {
   std::vector<Setting> table;
-  table.push_back(text("host", "Address to listen on (default 127.0.0.1); beyond loopback it needs --insecure",
+  table.push_back(text("host", "Address to listen on (default 127.0.0.1); beyond loopback it needs keys or --insecure",
                        "ADDRESS", &Settings::host));
   table.push_back(number("port", "Port to listen on (default 8080); 0 picks a free one", &Settings::port));
   table.push_back(
@@ -145,6 +152,20 @@ std::vector<Setting> make_table() {
                                            "FILE", &Settings::workers)));
   table.push_back({"strategy", "How a worker is chosen: least_loaded (default) or round_robin", "NAME", set_strategy,
                    [](const Settings& settings) { return settings.strategy; }, Scope::kServe});
+  table.push_back(
+      only(Scope::kServe, text("state_dir", "Folder for what outlives the process (default: $XDG_STATE_HOME/kvern)",
+                               "DIR", &Settings::state_dir)));
+  table.push_back(
+      only(Scope::kServe, text("seal_key_file",
+                               "File with 64 hex digits: the key of encrypted reasoning, shared by all frontends "
+                               "(default: made in the state folder)",
+                               "FILE", &Settings::seal_key_file)));
+  table.push_back({"reasoning_events", "Stream thinking on /v1/responses as a summary (default) or as text", "KIND",
+                   set_reasoning_events,
+                   [](const Settings& settings) {
+                     return std::string(settings.reasoning_events == api::ReasoningEvents::kText ? "text" : "summary");
+                   },
+                   Scope::kServe});
   table.push_back(
       only(Scope::kServe, duration("worker_connect_deadline", "How long a connection to a worker may take (default 2s)",
                                    &Settings::worker_connect_deadline, kTokenDeadlineLeast)));
@@ -194,9 +215,10 @@ class Reader : private YamlSource {
     if (word == "allowed_origins") return read_list(word, value, settings_.allowed_origins);
     if (word == "alias" && value.IsSequence()) return read_list(word, value, settings_.aliases);
     if (word == "models") return read_models(value);
+    if (word == "keys") return take_keys(value);
     if (word == "limits") return read_limits(value);
     if (word == "router") return read_router(value);
-    std::vector<std::string> known{"allowed_hosts", "allowed_origins", "models", "limits", "router"};
+    std::vector<std::string> known{"allowed_hosts", "allowed_origins", "keys", "models", "limits", "router"};
     for (const auto& setting : setting_table()) {
       if (setting.key == word) {
         if (!value.IsScalar()) return fault(value, fmt::format("`{}` has one value", word));
@@ -237,6 +259,13 @@ class Reader : private YamlSource {
       if (names.name.empty()) return fault(item, "an entry of `models` needs a name");
       settings_.models.push_back(std::move(names));
     }
+    return {};
+  }
+
+  Result<void> take_keys(const YAML::Node& value) {
+    auto keys = read_keys(value, *this);
+    if (!keys) return keys.error();
+    settings_.keys = *std::move(keys);
     return {};
   }
 
@@ -315,7 +344,7 @@ Result<void> apply_variables(Settings& settings, const std::function<const char*
 
 std::vector<std::string> unknown_variables(const char* const* environment) {
   // Read by scripts, tests, or later commands.
-  std::vector<std::string> known{"KVERN_CACHE", "KVERN_STATE_DIR", "KVERN_BINARY", "KVERN_FULL", "KVERN_GOLDEN"};
+  std::vector<std::string> known{"KVERN_CACHE", "KVERN_BINARY", "KVERN_FULL", "KVERN_GOLDEN"};
   for (const auto& setting : setting_table()) known.push_back(setting.variable());
   std::vector<std::string> warnings;
   for (; *environment != nullptr; ++environment) {
@@ -348,6 +377,7 @@ std::string print_settings(const Settings& settings) {
         << model.aliases << YAML::EndMap;
   }
   out << YAML::EndSeq;
+  print_keys(settings.keys, out);
   out << YAML::Key << "limits" << YAML::Value << YAML::BeginMap;
   for (const auto& row : api::limit_table()) {
     out << YAML::Key << std::string(row.key) << YAML::Value << settings.limits[row.limit];

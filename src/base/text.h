@@ -17,6 +17,8 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
 /// Shell-like match: `*` any run, `?` one byte. Linear space, O(pattern x text) at worst.
 bool glob_match(std::string_view pattern, std::string_view text);
 
+bool is_utf8(std::string_view text);
+
 /// The length of the longest prefix of `text` that does not end inside a UTF-8 character (at most 3 bytes shorter).
 std::size_t whole_utf8(std::string_view text);
 

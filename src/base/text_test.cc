@@ -25,6 +25,12 @@ TEST(GlobMatch, StarsAndQuestionMarks) {
   EXPECT_FALSE(glob_match("*a*a*a*a*a*b", std::string(2000, 'a')));
 }
 
+TEST(IsUtf8, HalvesAndSurrogatesAreNot) {
+  EXPECT_TRUE(is_utf8(""));
+  EXPECT_TRUE(is_utf8(std::string_view("a\0\u20ac", 5)));
+  for (const char* text : {"\xE2\x82", "\xFF", "\xED\xA0\x80"}) EXPECT_FALSE(is_utf8(text));
+}
+
 TEST(WholeUtf8, NeverCutsInsideACharacter) {
   const std::string text = "a\u00e9\u20ac\U0001F600z";
   std::size_t whole = 0;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -27,23 +28,60 @@ struct Thinking {
   bool operator==(const Thinking&) const = default;
 };
 
-/// A call as the model wrote it. `arguments` is the exact text, so that a replayed prompt has the same tokens.
+/// Reasoning that whoever made it keeps from the client: opaque, carried untouched, never rendered.
+struct RedactedThinking {
+  std::string data;
+  bool operator==(const RedactedThinking&) const = default;
+};
+
+/// A picture. Only a model that sees can take it; the pipeline refuses it for others.
+struct Image {
+  std::string media_type;   // "image/png"
+  std::string data;         // base64, checked by the dialect
+  std::string detail = {};  // how closely to look, as the client said; may be empty
+  bool operator==(const Image&) const = default;
+};
+
+/// A file. One of plain text is text to every model; one of bytes is refused by the pipeline where the model cannot
+/// read its kind.
+struct Document {
+  std::string media_type;    // "application/pdf", "text/plain"
+  std::string data;          // base64, checked by the dialect; empty where `text` is the content
+  std::string text = {};     // the content of a plain one
+  std::string title = {};    // or file name; may be empty
+  std::string context = {};  // what the client says about it, for the model to read; may be empty
+  bool operator==(const Document&) const = default;
+};
+
+/// What a tool gives back is made of these.
+using Part = std::variant<Text, Image, Document>;
+
+/// Who runs a tool and how it is called: the client, with JSON by a schema; the client, with raw text (perhaps of a
+/// grammar); or the server, by a name that kvern may or may not have. The last is carried, and not offered to the
+/// model.
+enum class ToolKind : std::uint8_t { kFunction, kCustom, kHosted };
+const char* to_string(ToolKind kind) noexcept;
+
+/// A call as the model wrote it, so that a replayed prompt has the same tokens.
 struct ToolCall {
-  std::string id;
-  std::string name;
-  std::string arguments;
+  std::string id;         // the model's own, or the pipeline's; a dialect whose ids look otherwise maps both ways
+  std::string name;       // inside its namespace
+  std::string arguments;  // exact text: JSON for a function (not checked: models err), raw input for a custom tool
+  ToolKind kind = ToolKind::kFunction;
+  std::string tool_namespace = {};
   bool operator==(const ToolCall&) const = default;
 };
 
 struct ToolResult {
   std::string call_id;
   std::string name;
-  std::vector<Text> parts;
+  std::vector<Part> parts;
   bool is_error = false;
+  ToolKind kind = ToolKind::kFunction;  // of the call
   bool operator==(const ToolResult&) const = default;
 };
 
-using Content = std::variant<Text, Thinking, ToolCall, ToolResult>;
+using Content = std::variant<Text, Thinking, RedactedThinking, ToolCall, ToolResult, Image, Document>;
 
 /// A request to keep the prompt up to and including the marked block (`cache_control`).
 struct CacheMark {
@@ -64,13 +102,34 @@ struct Message {
   bool operator==(const Message&) const = default;
 };
 
-/// A function the model may call. `parameters` is the schema's exact JSON text, or empty.
+/// What the raw input of a custom tool must match.
+struct Grammar {
+  enum class Syntax : std::uint8_t { kLark, kRegex };
+  Syntax syntax = Syntax::kLark;
+  std::string definition;
+  bool operator==(const Grammar&) const = default;
+};
+
+/// A tool the model may call. `parameters` is the schema's exact JSON text, or empty; only functions have one.
 struct Tool {
   std::string name;
   std::string description;
   std::string parameters;
   bool strict = false;
+  ToolKind kind = ToolKind::kFunction;
+  std::string tool_namespace = {};      // empty: none; Request::tool_namespaces describes it
+  std::optional<Grammar> grammar = {};  // of a custom tool; absent: any text
+  std::optional<CacheMark> cache = {};  // keep the prompt up to and including this tool
   bool operator==(const Tool&) const = default;
 };
+
+struct ToolNamespace {
+  std::string name;
+  std::string description;
+  bool operator==(const ToolNamespace&) const = default;
+};
+
+/// The one name by which a model knows a tool: "space__name", or the name alone where there is no namespace.
+std::string prompt_name(std::string_view tool_namespace, std::string_view name);
 
 }  // namespace kvern::ir

@@ -27,10 +27,10 @@ TEST(Values, CopiesAreEqualUntilTheyChange) {
   request.prompt =
       std::vector<Message>{{Role::kUser, {}, {{Text{"hi"}, CacheMark{}}}},
                            {Role::kAssistant, {}, {{Thinking{"t", "s", "e"}, {}}, {ToolCall{"c", "f", "{}"}, {}}}},
-                           {Role::kTool, {}, {{ToolResult{"c", "f", {{"x"}, {"y"}}, true}, {}}}}};
+                           {Role::kTool, {}, {{ToolResult{"c", "f", {Text{"x"}, Text{"y"}}, true}, {}}}}};
   Request copy = request;
   EXPECT_EQ(copy, request);
-  std::get<ToolResult>(std::get<std::vector<Message>>(copy.prompt)[2].blocks[0].content).parts[1].text = "z";
+  std::get<ToolResult>(std::get<std::vector<Message>>(copy.prompt)[2].blocks[0].content).parts[1] = Text{"z"};
   EXPECT_NE(copy, request);
   copy.prompt = Tokens{1, 2};
   EXPECT_NE(copy, request);

@@ -57,7 +57,7 @@ bool has_room(const Slot& slot, std::size_t prompt_tokens, std::size_t answer_to
 /// Whom a request may go to.
 enum class Standing : std::uint8_t { kDown, kAlive, kHealthy };
 
-std::vector<Standing> standings(std::span<const SlotPtr> slots) {
+std::vector<Standing> standings_of(std::span<const SlotPtr> slots) {
   std::vector<Standing> out;
   out.reserve(slots.size());
   for (const auto& slot : slots) {
@@ -75,6 +75,21 @@ std::size_t least_answer(const engine::GenerateRequest& request) {
 
 Error too_long() {
   return fail(ErrorCode::kContextLength, "The prompt and its answer are longer than the context of every worker.");
+}
+
+bool is_wanted(const Slot& slot, const engine::GenerateRequest& request) {
+  return request.worker.empty() || slot.name == request.worker;
+}
+
+/// Not tried yet for a request that may still be given to a worker.
+bool is_possible(const Slot& slot, const Flight& flight) {
+  return std::ranges::find(flight.tried, slot.id) == flight.tried.end() && is_wanted(slot, *flight.request);
+}
+
+Error no_such_worker() {
+  return invalid("worker",
+                 "No worker has the name that the request asks for (nvext.backend_instance_id or "
+                 "nvext.decode_worker_id, or the header x-dynamo-worker-instance-id).");
 }
 
 /// Whether another worker may take what this one gave back. Each has a context of its own, and one that was restarted
@@ -101,6 +116,7 @@ class Fleet::State : public std::enable_shared_from_this<Fleet::State> {
   void close();
   Result<void> submit(engine::GenerateRequest request, std::shared_ptr<EventSink> sink);
   void cancel(RequestId id);
+  std::string would_place(const engine::GenerateRequest& request);
   /// Events of the worker `slot` for `sink`.
   void on_events(std::uint64_t slot, const std::shared_ptr<EventSink>& sink, Events events);
 
@@ -132,9 +148,15 @@ class Fleet::State : public std::enable_shared_from_this<Fleet::State> {
   /// Gives the request to one worker after the other until one takes it. nullopt: taken, or no longer wanted.
   std::optional<Error> place(RequestId id, Error when_none_is_left);
   std::optional<Handover> book(Flight& flight, std::span<const SlotPtr> slots, std::span<const Standing> standings);
-  /// The place of a worker with room for all that was asked for, else of one with the most room.
+  /// The place of a healthy worker, else of one that is alive.
   std::optional<std::size_t> choose(const Flight& flight, std::span<const SlotPtr> slots,
-                                    const std::vector<router::WorkerView>& views);
+                                    std::span<const Standing> standings);
+  /// Each worker as the strategy sees it for this request: those of less than `standing` cannot be used.
+  static std::vector<router::WorkerView> views_for(const Flight& flight, std::span<const SlotPtr> slots,
+                                                   std::span<const Standing> standings, Standing standing);
+  /// The place of a worker with room for all that was asked for, else of one with the most room.
+  std::optional<std::size_t> choose_among(const Flight& flight, std::span<const SlotPtr> slots,
+                                          const std::vector<router::WorkerView>& views);
   std::shared_ptr<EventSink> tap(Slot& slot, const std::shared_ptr<EventSink>& sink);
   static void unbook(Flight& flight);
   void take(std::uint64_t slot, EngineEvent event, Events& out, std::vector<Retry>& retries);
@@ -296,7 +318,7 @@ std::optional<Error> Fleet::State::place(RequestId id, Error when_none_is_left) 
   const Placing placing(*this);
   for (;;) {
     const auto slots = this->slots();
-    const auto standings = pipeline::standings(slots);
+    const auto standings = standings_of(slots);
     std::optional<Handover> handover;
     {
       const std::lock_guard lock(mutex_);
@@ -305,8 +327,11 @@ std::optional<Error> Fleet::State::place(RequestId id, Error when_none_is_left) 
       handover = book(found->second, slots, standings);
       if (!handover && found->second.tried.empty() && !slots.empty()) {
         const auto& request = *found->second.request;
-        const bool fits = std::ranges::any_of(
-            slots, [&](const auto& slot) { return has_room(*slot, request.prompt.size(), least_answer(request)); });
+        const auto wanted = [&](const auto& slot) { return is_wanted(*slot, request); };
+        if (std::ranges::none_of(slots, wanted)) return no_such_worker();
+        const bool fits = std::ranges::any_of(slots, [&](const auto& slot) {
+          return wanted(slot) && has_room(*slot, request.prompt.size(), least_answer(request));
+        });
         if (!fits) return too_long();
       }
     }
@@ -333,25 +358,12 @@ std::optional<Error> Fleet::State::place(RequestId id, Error when_none_is_left) 
 std::optional<Fleet::State::Handover> Fleet::State::book(Flight& flight, std::span<const SlotPtr> slots,
                                                          std::span<const Standing> standings) {
   if (closed_ || !flight.request || flight.tried.size() >= options_.attempts_max) return std::nullopt;
-  std::vector<router::WorkerView> views;
-  std::size_t left = 0;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    const bool fresh = std::ranges::find(flight.tried, slots[i]->id) == flight.tried.end();
-    views.push_back({fresh && standings[i] == Standing::kHealthy, slots[i]->requests, slots[i]->prefill_tokens});
-    left += fresh ? 1 : 0;
-  }
-  auto chosen = choose(flight, slots, views);
-  if (!chosen) {
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-      const bool fresh = std::ranges::find(flight.tried, slots[i]->id) == flight.tried.end();
-      views[i].usable = fresh && standings[i] != Standing::kDown;
-    }
-    chosen = choose(flight, slots, views);
-  }
+  const auto chosen = choose(flight, slots, standings);
   if (!chosen) return std::nullopt;
   const SlotPtr& slot = slots[*chosen];
   if (!flight.tried.empty()) ++retries_;
   flight.tried.push_back(slot->id);
+  const bool others_left = std::ranges::any_of(slots, [&](const auto& other) { return is_possible(*other, flight); });
   flight.slot = slot;
   flight.attempt = ++attempts_;
   flight.held.reset();
@@ -360,7 +372,7 @@ std::optional<Fleet::State::Handover> Fleet::State::book(Flight& flight, std::sp
   slot->prefill_tokens += flight.prompt_tokens;
 
   Handover handover{slot, flight.attempt, {}, tap(*slot, flight.sink)};
-  if (left > 1 && flight.tried.size() < options_.attempts_max) {
+  if (others_left && flight.tried.size() < options_.attempts_max) {
     handover.request = *flight.request;
   } else {
     handover.request = std::move(*flight.request);  // nobody is left to retry with, so no copy is kept
@@ -373,8 +385,38 @@ std::optional<Fleet::State::Handover> Fleet::State::book(Flight& flight, std::sp
   return handover;
 }
 
+std::vector<router::WorkerView> Fleet::State::views_for(const Flight& flight, std::span<const SlotPtr> slots,
+                                                        std::span<const Standing> standings, Standing standing) {
+  std::vector<router::WorkerView> views;
+  views.reserve(slots.size());
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const bool usable = standings[i] >= standing && is_possible(*slots[i], flight);
+    views.push_back({usable, slots[i]->requests, slots[i]->prefill_tokens});
+  }
+  return views;
+}
+
+std::string Fleet::State::would_place(const engine::GenerateRequest& request) {
+  const auto slots = this->slots();
+  const auto standings = standings_of(slots);
+  Flight flight;
+  flight.prompt_tokens = static_cast<std::uint32_t>(request.prompt.size());
+  flight.request = request;
+  const std::lock_guard lock(mutex_);
+  const auto chosen = choose(flight, slots, standings);
+  return chosen ? slots[*chosen]->name : std::string();
+}
+
 std::optional<std::size_t> Fleet::State::choose(const Flight& flight, std::span<const SlotPtr> slots,
-                                                const std::vector<router::WorkerView>& views) {
+                                                std::span<const Standing> standings) {
+  for (const Standing least : {Standing::kHealthy, Standing::kAlive}) {
+    if (const auto chosen = choose_among(flight, slots, views_for(flight, slots, standings, least))) return chosen;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::size_t> Fleet::State::choose_among(const Flight& flight, std::span<const SlotPtr> slots,
+                                                      const std::vector<router::WorkerView>& views) {
   const auto& request = *flight.request;
   const std::size_t least = least_answer(request);
   const std::size_t wished = std::max(least, std::min<std::size_t>(request.max_tokens, kAmpleAnswer));
@@ -499,6 +541,7 @@ Result<void> Fleet::submit(engine::GenerateRequest request, std::shared_ptr<engi
 }
 
 void Fleet::cancel(RequestId id) { state_->cancel(id); }
+std::string Fleet::would_place(const engine::GenerateRequest& request) { return state_->would_place(request); }
 
 engine::EngineStats Fleet::stats() const {
   engine::EngineStats sum;

@@ -10,6 +10,7 @@
 //   what the worker's ModelInfo tells; 0 is without a bound.
 // - Healthy workers go first. Where none is left, one that is only alive is tried: a request that every worker fails at
 //   may have cost them all their health, which is no reason to turn the next one away.
+// - A request that names its worker goes to that one or to none.
 // - What a worker sends for a request that it does not have (any more) is dropped: it cannot reach another's stream.
 // - Workers may come and go while requests run; one that was taken out finishes what it has.
 #pragma once
@@ -57,10 +58,11 @@ class Fleet final : public engine::Engine {
   std::uint64_t retries() const;
 
   const engine::ModelInfo& model() const override { return model_; }
-  /// kContextLength when no worker, alive or not, has room for the prompt; kUnavailable when none that has is alive;
-  /// else what the last worker tried said.
+  /// kInvalidRequest when the request names a worker that is not here; kContextLength when no worker, alive or not, has
+  /// room for the prompt; kUnavailable when none that has is alive; else what the last worker tried said.
   Result<void> submit(engine::GenerateRequest request, std::shared_ptr<engine::EventSink> sink) override;
   void cancel(RequestId id) override;
+  std::string would_place(const engine::GenerateRequest& request) override;
   /// The sum over the workers.
   engine::EngineStats stats() const override;
   /// True when one worker is alive.

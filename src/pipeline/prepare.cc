@@ -21,11 +21,15 @@ std::string prompt_field(const ir::Request& request, std::size_t index) {
 }
 
 Error too_long(std::string field, const Model& model, std::size_t tokens, bool at_least) {
-  Error error = fail(ErrorCode::kContextLength,
-                     fmt::format("This model's maximum context length is {} tokens, and the prompt has {}{} tokens: "
-                                 "nothing is left for an answer. Shorten the prompt{}{}.",
-                                 model.context_tokens, at_least ? "at least " : "", tokens,
-                                 model.longer_context.empty() ? "" : ", or ", model.longer_context));
+  // Clients know an overflow by its words and read the numbers: OpenAI's say "maximum context length", Anthropic's
+  // "prompt is too long: N tokens > M maximum".
+  Error error =
+      fail(ErrorCode::kContextLength,
+           fmt::format(
+               "prompt is too long: {0} tokens > {1} maximum. This model's maximum context length is {1} tokens, and "
+               "the prompt has {2}{0} tokens: nothing is left for an answer. Shorten the prompt{3}{4}.",
+               tokens, model.context_tokens, at_least ? "at least " : "", model.longer_context.empty() ? "" : ", or ",
+               model.longer_context));
   error.param = std::move(field);
   return error;
 }
@@ -43,7 +47,35 @@ std::string cache_namespace(const ir::Request& request) {
   return fmt::format("{}:{}{}", request.tenant.size(), request.tenant, request.hints.cache_salt);
 }
 
+/// What no model here can read yet; empty for what every model can.
+struct UnreadableMedia {
+  std::string_view operator()(const ir::Image&) const { return "an image"; }
+  std::string_view operator()(const ir::Document& block) const { return block.data.empty() ? "" : "a file"; }
+  std::string_view operator()(const ir::ToolResult& block) const {
+    for (const auto& part : block.parts) {
+      if (const auto what = std::visit(*this, part); !what.empty()) return what;
+    }
+    return {};
+  }
+  std::string_view operator()(const auto&) const { return {}; }
+};
+
+/// Models are text models so far: an image or a file of bytes would silently be missing from the prompt.
+std::optional<Error> check_media(const ir::Request& request, const Model& model) {
+  for (const auto& message : std::get<std::vector<ir::Message>>(request.prompt)) {
+    for (const auto& block : message.blocks) {
+      const std::string_view what = std::visit(UnreadableMedia{}, block.content);
+      if (what.empty()) continue;
+      return invalid("messages", fmt::format("messages: the model {} reads text only, and the conversation holds {}. "
+                                             "Leave it out, or send what it says as text.",
+                                             model.name, what));
+    }
+  }
+  return std::nullopt;
+}
+
 Result<Encoded> encode_chat(const ir::Request& request, const Model& model) {
+  if (auto error = check_media(request, model)) return std::move(*error);
   auto spans = model.chat_template->render(request);
   if (!spans) return std::move(spans).error();
   Encoded encoded;
@@ -117,6 +149,8 @@ Result<engine::GenerateRequest> generate_request(const ir::Request& request, std
   generate.priority = request.hints.priority;
   generate.logprobs = request.logprobs;
   generate.cache_namespace = cache_namespace(request);
+  generate.worker = request.hints.worker;
+  generate.worker_rank = request.hints.worker_rank;
   return generate;
 }
 
@@ -145,15 +179,25 @@ std::size_t raw_bytes(const ir::Prompt& prompt) {
   return 0;
 }
 
+/// What a block adds to the prompt, roughly.
+struct RenderedBytes {
+  std::size_t operator()(const ir::Text& block) const { return block.text.size(); }
+  std::size_t operator()(const ir::Thinking& block) const { return block.text.size(); }
+  std::size_t operator()(const ir::RedactedThinking&) const { return 0; }
+  std::size_t operator()(const ir::Image&) const { return 0; }
+  std::size_t operator()(const ir::Document& block) const { return block.text.size(); }
+  std::size_t operator()(const ir::ToolCall& block) const { return block.arguments.size(); }
+  std::size_t operator()(const ir::ToolResult& block) const {
+    std::size_t bytes = 0;
+    for (const auto& part : block.parts) bytes += std::visit(*this, part);
+    return bytes;
+  }
+};
+
 std::size_t message_bytes(const ir::Message& message) {
   std::size_t bytes = 0;
   for (const auto& block : message.blocks) {
-    if (const auto* text = std::get_if<ir::Text>(&block.content)) bytes += text->text.size();
-    if (const auto* thinking = std::get_if<ir::Thinking>(&block.content)) bytes += thinking->text.size();
-    if (const auto* call = std::get_if<ir::ToolCall>(&block.content)) bytes += call->arguments.size();
-    if (const auto* result = std::get_if<ir::ToolResult>(&block.content)) {
-      for (const auto& part : result->parts) bytes += part.text.size();
-    }
+    bytes += std::visit(RenderedBytes{}, block.content);
   }
   return bytes;
 }

@@ -45,6 +45,7 @@ TEST(Prepare, TooLongNamesBothNumbers) {
   const auto prepared = prepare(chat(std::string(200, 'x')), model(100));
   ASSERT_FALSE(prepared.ok());
   EXPECT_EQ(prepared.error().code, ErrorCode::kContextLength);
+  EXPECT_THAT(prepared.error().message, HasSubstr("prompt is too long: 216 tokens > 100 maximum"));
   EXPECT_THAT(prepared.error().message, HasSubstr("100 tokens"));
   EXPECT_THAT(prepared.error().message, HasSubstr("216 tokens"));
   EXPECT_EQ(prepared.error().param, "messages");
@@ -158,6 +159,20 @@ TEST(Prepare, AnEmptyPromptIsRefused) {
 TEST(Prepare, ATemplateMayEndInsideReasoning) {
   EXPECT_TRUE(prepare(chat("hi"), model(100, "assistant:<think>\n"))->starts_in_reasoning);
   EXPECT_FALSE(prepare(chat("<think>"), model(100))->starts_in_reasoning);
+}
+
+TEST(Prepare, WhatATextModelCannotReadIsRefused) {
+  const auto param = [](ir::Content content) {
+    auto request = chat("hi");
+    std::get<std::vector<ir::Message>>(request.prompt)[0].blocks.push_back({std::move(content), {}});
+    const auto prepared = prepare(request, model(200));
+    return prepared.ok() ? "" : prepared.error().message;
+  };
+  EXPECT_THAT(param(ir::Image{"image/png", "AAAA"}), HasSubstr("holds an image"));
+  EXPECT_THAT(param(ir::Document{"application/pdf", "AAAA"}), HasSubstr("holds a file"));
+  EXPECT_THAT(param(ir::ToolResult{"c", "", {ir::Text{"x"}, ir::Image{"image/png", "AAAA"}}}), HasSubstr("an image"));
+  EXPECT_EQ(param(ir::Document{"text/plain", "", "text"}), "");
+  EXPECT_EQ(param(ir::RedactedThinking{"x"}), "");
 }
 
 TEST(Prepare, TheTemplatesRefusalComesThrough) {

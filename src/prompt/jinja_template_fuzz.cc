@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       {ir::Role::kSystem, "", {{ir::Text{"\x01mark\x02"}, {}}}},
       {ir::Role::kUser, "\x01mark\x02", {{ir::Text{" \x01mark\x02 "}, {}}}},
       {ir::Role::kAssistant, "", {{ir::ToolCall{"\x01mark\x02", "\x01mark\x02", R"({"k": "\u0001mark\u0002"})"}, {}}}},
-      {ir::Role::kTool, "", {{ir::ToolResult{"\x01mark\x02", "", {{"\x01mark\x02"}}, false}, {}}}}};
+      {ir::Role::kTool, "", {{ir::ToolResult{"\x01mark\x02", "", {ir::Text{"\x01mark\x02"}}, false}, {}}}}};
   const auto spans = (*chat)->render(request);
   if (!spans.ok() || source.find('\x01') != std::string_view::npos) return 0;
   for (const prompt::Span& span : *spans) {

@@ -117,7 +117,7 @@ TEST(JinjaTemplate, CallsComeInTheFormTheTemplateTakes) {
   const std::vector<ir::Message> talk = {
       message(ir::Role::kUser, ir::Text{"go"}),
       {ir::Role::kAssistant, "", {{ir::Text{"ok"}, {}}, {ir::ToolCall{"c1", "ls", "{\"p\":  1}"}, {}}}},
-      message(ir::Role::kTool, ir::ToolResult{"c1", "ls", {{"one"}, {"two"}}, false})};
+      message(ir::Role::kTool, ir::ToolResult{"c1", "ls", {ir::Text{"one"}, ir::Text{"two"}}, false})};
   const std::string head = "{% for m in messages %}{{ m.role[0] }}:{{ m.content }};";
   const std::string tail = "{% endfor %}";
   const std::string call = "{% for c in m.tool_calls or [] %}";
@@ -310,7 +310,7 @@ TEST(JinjaTemplate, AModelWithoutOneGetsChatMl) {
   EXPECT_EQ(joined(*(*chat)->render(user("hi"))), "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n");
   ir::Request request = asking({message(ir::Role::kSystem, ir::Text{"S"}), message(ir::Role::kUser, ir::Text{"u"}),
                                 message(ir::Role::kAssistant, ir::ToolCall{"c", "ls", "{\"a\":1}"}),
-                                message(ir::Role::kTool, ir::ToolResult{"c", "ls", {{"r"}}, false})});
+                                message(ir::Role::kTool, ir::ToolResult{"c", "ls", {ir::Text{"r"}}, false})});
   request.tools = {{"ls", "", "", false}};
   const std::string text = joined(*(*chat)->render(request));
   EXPECT_THAT(text, HasSubstr("<|im_start|>system\nS\n\n# Tools"));

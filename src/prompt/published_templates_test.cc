@@ -37,7 +37,7 @@ ir::Request conversation(const std::string& mark) {
       one(ir::Role::kSystem, ir::Text{mark + "system"}),
       one(ir::Role::kUser, ir::Text{mark + "question"}),
       calling,
-      one(ir::Role::kTool, ir::ToolResult{"call12345", "list_files", {{mark + "result"}}, false}),
+      one(ir::Role::kTool, ir::ToolResult{"call12345", "list_files", {ir::Text{mark + "result"}}, false}),
       one(ir::Role::kAssistant, ir::Text{mark + "answer"}),
       one(ir::Role::kUser, ir::Text{mark + "more"}),
   };

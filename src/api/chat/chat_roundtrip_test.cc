@@ -26,7 +26,9 @@ ir::Message random_message(Rng& rng) {
   ir::Message out;
   out.role = static_cast<ir::Role>(rng.below(5));
   if (out.role == ir::Role::kTool) {
-    out.blocks.push_back({ir::ToolResult{"call_" + std::to_string(rng.below(9)), {}, random_parts(rng)}, {}});
+    ir::ToolResult result{"call_" + std::to_string(rng.below(9)), {}, {}};
+    for (ir::Text& part : random_parts(rng)) result.parts.emplace_back(std::move(part));
+    out.blocks.push_back({std::move(result), {}});
     return out;
   }
   if (rng.below(4) == 0) out.name = "ann";
@@ -68,7 +70,7 @@ void write(const ir::Message& message, Rng& rng, json::Writer& writer) {
       writer.member(rng.below(2) == 0 ? "reasoning" : "reasoning_content", thinking->text);
     if (const auto* result = std::get_if<ir::ToolResult>(&block.content)) {
       writer.member("tool_call_id", result->call_id);
-      parts = result->parts;
+      for (const ir::Part& part : result->parts) parts.push_back(std::get<ir::Text>(part));
     }
   }
   write_content(parts, rng, writer);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "api/answer_extension.h"
+#include "api/custom_input.h"
 #include "api/openai_error.h"
 #include "api/openai_logprobs.h"
 #include "api/openai_usage.h"
@@ -19,6 +21,8 @@ struct Choice {
   ir::BlockKind kind = ir::BlockKind::kText;
   std::int64_t calls = 0;
   bool without_arguments = false;  // the last call has had none yet
+  bool custom = false;             // it is one of a custom tool
+  CustomInput input = {};          // of which the client sees the raw text
 };
 
 class ChatStream final : public Encoder {
@@ -32,6 +36,8 @@ class ChatStream final : public Encoder {
     head_.model = name;
     prepare();
   }
+
+  void set_extension(std::string json) override { extension_ = std::move(json); }
 
   void add(std::uint32_t choice, const ir::Event& event, std::string& out) override {
     index_ = choice;
@@ -57,19 +63,26 @@ class ChatStream final : public Encoder {
     choice.kind = start.kind;
     if (choice.kind != ir::BlockKind::kToolCall) return;
     give_empty_arguments(choice, out);
-    choice.without_arguments = true;
+    choice.custom = std::ranges::find(head_.custom_tools, start.name) != head_.custom_tools.end();
+    choice.input = {};
+    choice.without_arguments = !choice.custom;
     begin_chunk(out);
     out += R"({"tool_calls":[{"index":)";
     json::append_number(out, choice.calls++);
     out += R"(,"id":)";
     json::append_quoted(out, start.call_id);
-    out += R"(,"type":"function","function":{"name":)";
+    out += choice.custom ? R"(,"type":"custom","custom":{"name":)" : R"(,"type":"function","function":{"name":)";
     json::append_quoted(out, start.name);
-    out += R"(,"arguments":""}}]})";
+    out += choice.custom ? R"(,"input":""}}]})" : R"(,"arguments":""}}]})";
     finish_chunk("null", out);
   }
 
   void on(Choice& choice, const ir::BlockDelta& delta, std::string& out) {
+    if (choice.custom && choice.kind == ir::BlockKind::kToolCall) {
+      piece_.clear();
+      choice.input.add(delta.text, piece_);
+      return input_chunk(choice, out);
+    }
     begin_chunk(out);
     switch (choice.kind) {
       case ir::BlockKind::kText: out += R"({"content":")"; break;
@@ -89,7 +102,12 @@ class ChatStream final : public Encoder {
     end_chunk("null", out);
   }
 
-  void on(Choice&, const ir::BlockStop&, std::string&) {}
+  void on(Choice& choice, const ir::BlockStop&, std::string& out) {
+    if (!choice.custom || choice.kind != ir::BlockKind::kToolCall) return;
+    piece_.clear();
+    choice.input.finish(piece_);
+    input_chunk(choice, out);
+  }
 
   void on(Choice& choice, const ir::End& end, std::string& out) {
     // A call that was cut before its arguments must not look complete.
@@ -97,11 +115,13 @@ class ChatStream final : public Encoder {
     std::string reason = "\"";
     reason += chat_finish_reason(end.reason, choice.calls > 0);
     reason += '"';
-    chunk("{}", reason, out);
     choice.ended = true;
     usage_.add(index_, end.usage);
-    if (++ended_ < choices_.size()) return;
-    append_stream_end(head_text_, include_usage_, usage_.total(), out);
+    const bool is_last = ++ended_ == choices_.size();
+    begin_chunk(out);
+    out += "{}";
+    finish_chunk(reason, out, is_last && !include_usage_ ? std::string_view(extension_) : std::string_view());
+    if (is_last) append_stream_end(head_text_, include_usage_, usage_.total(), extension_, out);
   }
 
   void on(Choice&, const ir::Failure& failure, std::string& out) {
@@ -126,6 +146,18 @@ class ChatStream final : public Encoder {
     finish_chunk("null", out);
   }
 
+  /// What is known of a custom tool's input since the last chunk.
+  void input_chunk(const Choice& choice, std::string& out) const {
+    if (piece_.empty()) return;
+    begin_chunk(out);
+    out += R"({"tool_calls":[{"index":)";
+    json::append_number(out, choice.calls - 1);
+    out += R"(,"custom":{"input":)";
+    json::append_quoted(out, piece_);
+    out += "}}]}";
+    finish_chunk("null", out);
+  }
+
   void chunk(std::string_view delta, std::string_view reason, std::string& out) {
     begin_chunk(out);
     out += delta;
@@ -138,15 +170,17 @@ class ChatStream final : public Encoder {
     out += R"(,"delta":)";
   }
 
-  void finish_chunk(std::string_view reason, std::string& out) const {
+  void finish_chunk(std::string_view reason, std::string& out, std::string_view extension = {}) const {
     out += R"(,"logprobs":null)";
-    end_chunk(reason, out);
+    end_chunk(reason, out, extension);
   }
 
-  void end_chunk(std::string_view reason, std::string& out) const {
+  void end_chunk(std::string_view reason, std::string& out, std::string_view extension = {}) const {
     out += R"(,"finish_reason":)";
     out += reason;
-    out += include_usage_ ? "}],\"usage\":null}\n\n" : "}]}\n\n";
+    out += include_usage_ ? "}],\"usage\":null" : "}]";
+    append_extension(extension, out);
+    out += "}\n\n";
   }
 
   void prepare() {
@@ -166,7 +200,9 @@ class ChatStream final : public Encoder {
   std::vector<Choice> choices_;
   std::size_t ended_ = 0;
   ir::UsageSum usage_;
+  std::string extension_;
   std::uint32_t index_ = 0;  // the choice being written
+  std::string piece_;
 };
 
 }  // namespace

@@ -1,8 +1,11 @@
 #include "api/chat/chat_whole.h"
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "api/chat/chat_stream.h"
+#include "api/custom_input.h"
 #include "api/openai_logprobs.h"
 #include "api/openai_usage.h"
 #include "base/json_writer.h"
@@ -31,9 +34,23 @@ struct Choice {
   }
 };
 
+void write_custom(const ir::ToolCall& call, json::Writer& writer) {
+  CustomInput reader;
+  std::string input;
+  reader.add(call.arguments, input);
+  reader.finish(input);
+  writer.begin_object().member("id", call.id).member("type", "custom");
+  writer.key("custom").begin_object().member("name", call.name).member("input", input).end_object();
+  writer.end_object();
+}
+
 void write_calls(const Choice& choice, json::Writer& writer) {
   writer.key("tool_calls").begin_array();
   for (const ir::ToolCall& call : choice.calls) {
+    if (call.kind == ir::ToolKind::kCustom) {
+      write_custom(call, writer);
+      continue;
+    }
     writer.begin_object().member("id", call.id).member("type", "function");
     writer.key("function").begin_object().member("name", call.name).key("arguments");
     // The last call of a cut answer stays as it is: "{}" would make it look complete.
@@ -70,13 +87,15 @@ class ChatWhole final : public Encoder {
   explicit ChatWhole(const AnswerHead& head) : head_(head), choices_(head.answers), usage_(head.choices) {}
 
   void set_model(std::string_view name) override { head_.model = name; }
+  void set_extension(std::string json) override { extension_ = std::move(json); }
   void keep_alive(std::string&) override {}
 
   void add(std::uint32_t index, const ir::Event& event, std::string& out) override {
     Choice& choice = choices_[index];
     if (const auto* start = std::get_if<ir::BlockStart>(&event)) {
       choice.kind = start->kind;
-      if (start->kind == ir::BlockKind::kToolCall) choice.calls.push_back({start->call_id, start->name, {}});
+      if (start->kind == ir::BlockKind::kToolCall)
+        choice.calls.push_back({start->call_id, start->name, {}, kind_of(start->name)});
       choice.has_text = choice.has_text || start->kind == ir::BlockKind::kText;
     } else if (const auto* delta = std::get_if<ir::BlockDelta>(&event)) {
       choice.target() += delta->text;
@@ -89,6 +108,11 @@ class ChatWhole final : public Encoder {
   }
 
  private:
+  ir::ToolKind kind_of(const std::string& name) const {
+    const bool custom = std::ranges::find(head_.custom_tools, name) != head_.custom_tools.end();
+    return custom ? ir::ToolKind::kCustom : ir::ToolKind::kFunction;
+  }
+
   void write(std::string& out) const {
     json::Writer writer(out);
     writer.begin_object();
@@ -99,13 +123,16 @@ class ChatWhole final : public Encoder {
     writer.end_array();
     std::string usage;
     append_openai_usage(usage_.total(), usage);
-    writer.key("usage").raw(usage).end_object();
+    writer.key("usage").raw(usage);
+    if (!extension_.empty()) writer.key("nvext").raw(extension_);
+    writer.end_object();
   }
 
   AnswerHead head_;
   std::vector<Choice> choices_;
   std::size_t ended_ = 0;
   ir::UsageSum usage_;
+  std::string extension_;
 };
 
 }  // namespace

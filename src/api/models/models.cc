@@ -1,6 +1,10 @@
 #include "api/models/models.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
 
 #include "api/fields.h"
 #include "base/json_writer.h"
@@ -12,6 +16,17 @@ void write(const ModelEntry& model, json::Writer& writer) {
   writer.begin_object().member("id", model.name).member("object", "model").member("created", model.created);
   writer.member("owned_by", "kvern");
   if (model.max_model_len > 0) writer.member("max_model_len", model.max_model_len);
+  writer.end_object();
+}
+
+void write_messages(const ModelEntry& model, json::Writer& writer) {
+  writer.begin_object().member("type", "model").member("id", model.name).member("display_name", model.name);
+  writer.member("created_at",
+                fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(model.created))));
+  writer.member("lifecycle", "active");
+  if (model.max_model_len > 0) {
+    writer.member("max_input_tokens", model.max_model_len).member("max_tokens", model.max_model_len);
+  }
   writer.end_object();
 }
 
@@ -37,6 +52,29 @@ Result<std::string> render_model(std::span<const ModelEntry> models, std::string
     return out;
   }
   return unknown_model(models, name);
+}
+
+std::string render_messages_model_list(std::span<const ModelEntry> models) {
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object().key("data").begin_array();
+  for (const ModelEntry& model : models) write_messages(model, writer);
+  writer.end_array().member("has_more", false);
+  writer.key("first_id");
+  models.empty() ? writer.null() : writer.value(models.front().name);
+  writer.key("last_id");
+  models.empty() ? writer.null() : writer.value(models.back().name);
+  writer.end_object();
+  return out;
+}
+
+Result<std::string> render_messages_model(std::span<const ModelEntry> models, std::string_view name) {
+  const auto found = std::ranges::find(models, name, &ModelEntry::name);
+  if (found == models.end()) return unknown_model(models, name);
+  std::string out;
+  json::Writer writer(out);
+  write_messages(*found, writer);
+  return out;
 }
 
 Error unknown_model(std::span<const ModelEntry> models, std::string_view name) {

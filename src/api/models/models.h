@@ -1,4 +1,4 @@
-// GET /v1/models and /v1/models/{id} in OpenAI's form, with the context length as vLLM adds it.
+// GET /v1/models and /v1/models/{id} in OpenAI's form, with the context length as vLLM adds it, and in Anthropic's.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,10 @@ struct ModelEntry {
 
 /// {"object": "list", "data": [...]}.
 std::string render_model_list(std::span<const ModelEntry> models);
+/// In Anthropic's form: {"data": [...], "has_more": false, "first_id", "last_id"}, on one page.
+std::string render_messages_model_list(std::span<const ModelEntry> models);
+/// As render_model(), in Anthropic's form.
+Result<std::string> render_messages_model(std::span<const ModelEntry> models, std::string_view name);
 /// One entry by its exact name, slashes included; else the error that unknown_model() makes.
 Result<std::string> render_model(std::span<const ModelEntry> models, std::string_view name);
 /// The error for a name that is not served: lists what is, and the line of config that would add an alias.

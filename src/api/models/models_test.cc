@@ -18,6 +18,17 @@ TEST(Models, ListHasOpenaisShape) {
   EXPECT_EQ(render_model_list({}), R"({"object":"list","data":[]})");
 }
 
+TEST(Models, AnthropicsForm) {
+  EXPECT_EQ(render_messages_model_list(kModels),
+            R"({"data":[{"type":"model","id":"org/tiny \"x\"","display_name":"org/tiny \"x\"",)"
+            R"("created_at":"2023-11-14T22:13:20Z","lifecycle":"active","max_input_tokens":2048,"max_tokens":2048},)"
+            R"({"type":"model","id":"b","display_name":"b","created_at":"1970-01-01T00:00:05Z","lifecycle":"active"}],)"
+            R"("has_more":false,"first_id":"org/tiny \"x\"","last_id":"b"})");
+  EXPECT_EQ(render_messages_model_list({}), R"({"data":[],"has_more":false,"first_id":null,"last_id":null})");
+  EXPECT_TRUE(render_messages_model(kModels, "b").ok());
+  EXPECT_EQ(render_messages_model(kModels, "c").error().detail, "model_not_found");
+}
+
 TEST(Models, OneByItsName) {
   EXPECT_EQ(*render_model(kModels, "b"), R"({"id":"b","object":"model","created":5,"owned_by":"kvern"})");
   const auto unknown = render_model(kModels, "claude-x");

@@ -23,27 +23,57 @@ inline std::string in_quotes(std::string_view text) {
   return out;
 }
 
-inline void describe(const ir::Content& content, std::ostream& out) {
-  if (const auto* text = std::get_if<ir::Text>(&content)) {
-    out << "  text " << in_quotes(text->text) << "\n";
-  } else if (const auto* thinking = std::get_if<ir::Thinking>(&content)) {
-    out << "  thinking " << in_quotes(thinking->text) << "\n";
-  } else if (const auto* call = std::get_if<ir::ToolCall>(&content)) {
-    out << "  call " << call->id << " " << call->name << " " << in_quotes(call->arguments) << "\n";
-  } else {
-    const auto& result = std::get<ir::ToolResult>(content);
-    out << "  result of " << result.call_id;
-    if (!result.name.empty()) out << " by " << result.name;
-    for (const ir::Text& part : result.parts) out << " " << in_quotes(part.text);
-    out << "\n";
+/// One fact a word; what is empty or has its default is left out.
+struct Describe {
+  std::ostream& out;
+  void labelled(const char* label, std::string_view text) const {
+    if (!text.empty()) out << " " << label << " " << in_quotes(text);
   }
+  void kind(ir::ToolKind kind) const {
+    if (kind != ir::ToolKind::kFunction) out << " " << to_string(kind);
+  }
+  void operator()(const ir::Text& text) const { out << " text " << in_quotes(text.text); }
+  void operator()(const ir::Thinking& thinking) const {
+    out << " thinking " << in_quotes(thinking.text);
+    labelled("signed", thinking.signature);
+    labelled("encrypted", thinking.encrypted);
+  }
+  void operator()(const ir::RedactedThinking& thinking) const { out << " redacted " << in_quotes(thinking.data); }
+  void operator()(const ir::Image& image) const {
+    out << " image " << image.media_type << " " << image.data;
+    labelled("detail", image.detail);
+  }
+  void operator()(const ir::Document& document) const {
+    out << " document " << document.media_type << " " << document.data;
+    labelled("text", document.text);
+    labelled("title", document.title);
+    labelled("context", document.context);
+  }
+  void operator()(const ir::ToolCall& call) const {
+    out << " call " << call.id << " " << ir::prompt_name(call.tool_namespace, call.name) << " "
+        << in_quotes(call.arguments);
+    kind(call.kind);
+  }
+  void operator()(const ir::ToolResult& result) const {
+    out << " result of " << result.call_id << (result.is_error ? " failed" : "");
+    if (!result.name.empty()) out << " by " << result.name;
+    kind(result.kind);
+    for (const ir::Part& part : result.parts) std::visit(*this, part);
+  }
+};
+
+inline void describe(const ir::Block& block, std::ostream& out) {
+  out << " ";
+  std::visit(Describe{out}, block.content);
+  if (block.cache) out << " keep " << block.cache->ttl_seconds << " s";
+  out << "\n";
 }
 
 inline void describe(const ir::Prompt& prompt, std::ostream& out) {
   if (const auto* messages = std::get_if<std::vector<ir::Message>>(&prompt)) {
     for (const ir::Message& message : *messages) {
       out << to_string(message.role) << (message.name.empty() ? "" : " " + message.name) << "\n";
-      for (const ir::Block& block : message.blocks) describe(block.content, out);
+      for (const ir::Block& block : message.blocks) describe(block, out);
     }
   } else if (const auto* text = std::get_if<std::string>(&prompt)) {
     out << "prompt " << in_quotes(*text) << "\n";
@@ -54,6 +84,51 @@ inline void describe(const ir::Prompt& prompt, std::ostream& out) {
   }
 }
 
+inline void describe(const ir::ToolChoice& choice, std::ostream& out) {
+  if (choice == ir::ToolChoice{}) return;
+  out << "tool_choice " << static_cast<int>(choice.kind) << (choice.parallel ? "" : " one at most");
+  if (!choice.name.empty()) out << " " << choice.name;
+  for (const std::string& name : choice.allowed) out << " allowed " << name;
+  out << "\n";
+}
+
+inline void describe(const ir::Reasoning& reasoning, std::ostream& out) {
+  if (reasoning == ir::Reasoning{}) return;
+  constexpr const char* kModes[] = {"", " off", " on", " adaptive"};
+  constexpr const char* kHistories[] = {"", " keep old", " drop old"};
+  out << "reasoning" << kModes[static_cast<int>(reasoning.mode)];
+  if (reasoning.effort) out << " effort " << to_string(*reasoning.effort);
+  if (reasoning.budget_tokens) out << " budget " << *reasoning.budget_tokens;
+  out << kHistories[static_cast<int>(reasoning.history)] << (reasoning.hidden ? " hidden" : "") << "\n";
+}
+
+inline void describe(const ir::ResponseFormat& format, std::ostream& out) {
+  if (format == ir::ResponseFormat{}) return;
+  out << "response_format " << static_cast<int>(format.kind) << (format.strict ? " strict " : " ") << format.name << " "
+      << format.schema << "\n";
+}
+
+inline void describe(const ir::Hints& hints, std::ostream& out) {
+  if (hints.strict_priority != 0) out << "strict_priority " << hints.strict_priority << "\n";
+  if (hints.latency_sensitivity != 0) out << "latency_sensitivity " << hints.latency_sensitivity << "\n";
+  if (hints.output_tokens) out << "output_tokens " << *hints.output_tokens << "\n";
+  if (hints.speculative_prefill) out << "speculative_prefill\n";
+  if (!hints.cache_salt.empty()) out << "cache_salt " << hints.cache_salt << "\n";
+  for (const std::string& name : hints.annotations) out << "annotation " << name << "\n";
+  for (const std::string& name : hints.extra_fields) out << "extra_field " << name << "\n";
+  if (hints.timestamp_ms) out << "timestamp_ms " << *hints.timestamp_ms << "\n";
+  if (!hints.worker.empty()) out << "worker " << hints.worker << "\n";
+  if (hints.worker_rank) out << "worker_rank " << *hints.worker_rank << "\n";
+}
+
+inline void describe(const ir::Session& session, std::ostream& out) {
+  if (session == ir::Session{}) return;
+  out << "session " << session.id;
+  if (!session.agent.empty()) out << " agent " << session.agent;
+  if (!session.parent.empty()) out << " parent " << session.parent;
+  out << (session.final ? " final" : "") << "\n";
+}
+
 /// One line a fact; what has its default is left out.
 inline std::string describe(const ir::Request& request, bool stream) {
   std::ostringstream out;
@@ -61,11 +136,16 @@ inline std::string describe(const ir::Request& request, bool stream) {
   describe(request.prompt, out);
   for (const ir::Prompt& prompt : request.more_prompts) describe(prompt, out);
   for (const ir::Tool& tool : request.tools) {
-    out << "tool " << tool.name << (tool.strict ? " strict " : " ") << in_quotes(tool.description) << " "
-        << tool.parameters << "\n";
+    out << "tool " << ir::prompt_name(tool.tool_namespace, tool.name) << (tool.strict ? " strict " : " ")
+        << in_quotes(tool.description) << " " << tool.parameters;
+    Describe{out}.kind(tool.kind);
+    if (tool.grammar) out << " grammar " << in_quotes(tool.grammar->definition);
+    if (tool.cache) out << " keep " << tool.cache->ttl_seconds << " s";
+    out << "\n";
   }
-  if (request.tool_choice.kind != ir::ToolChoice::Kind::kAuto)
-    out << "tool_choice " << static_cast<int>(request.tool_choice.kind) << "\n";
+  describe(request.tool_choice, out);
+  describe(request.reasoning, out);
+  describe(request.response_format, out);
   const ir::Sampling sampling;
   const auto number = [&](const char* name, double value, double usual) {
     if (value != usual) out << name << " " << value << "\n";
@@ -87,8 +167,9 @@ inline std::string describe(const ir::Request& request, bool stream) {
   for (const TokenId token : request.stopping.token_ids) out << "stop token " << token << "\n";
   if (request.stopping.ignore_eos) out << "ignore_eos\n";
   number("priority", request.hints.priority, 0);
-  if (!request.hints.session.empty()) out << "session " << request.hints.session << "\n";
-  if (!request.hints.cache_salt.empty()) out << "cache_salt " << request.hints.cache_salt << "\n";
+  describe(request.session, out);
+  describe(request.hints, out);
+  if (!request.metadata.empty()) out << "metadata " << in_quotes(request.metadata) << "\n";
   for (const auto& [name, value] : request.template_options) out << "option " << name << " = " << value << "\n";
   return out.str();
 }
@@ -142,7 +223,7 @@ inline void play_one(const boost::json::object& event, std::uint32_t choice, std
     for (std::size_t i = first; i < pieces.size(); ++i) encoder.add(choice, delta_of(index, pieces[i]), out);
     encoder.add(choice, ir::BlockStop{index++}, out);
   };
-  if (event.contains("start")) encoder.add(choice, ir::Start{}, out);
+  if (event.contains("start")) encoder.add(choice, ir::Start{usage_of(event), {}}, out);
   if (event.contains("text")) block(ir::BlockKind::kText, event.at("text").as_array(), 0);
   if (event.contains("thinking")) block(ir::BlockKind::kThinking, event.at("thinking").as_array(), 0);
   if (event.contains("call")) block(ir::BlockKind::kToolCall, event.at("call").as_array(), 2);

@@ -38,7 +38,9 @@ inline std::string answer(const ir::Request& request, Encoder& encoder) {
   return out;
 }
 
-inline int fuzz_dialect(const Dialect& dialect, const std::uint8_t* data, std::size_t size) {
+/// `stream_end` is what every stream of this dialect ends with.
+inline int fuzz_dialect(const Dialect& dialect, const std::uint8_t* data, std::size_t size,
+                        std::string_view stream_end = "data: [DONE]\n\n") {
   const std::string_view body(reinterpret_cast<const char*>(data), size);
   auto call = dialect.decode(body, {RequestId{1}, std::chrono::seconds(1)});
   if (!call) {
@@ -49,7 +51,7 @@ inline int fuzz_dialect(const Dialect& dialect, const std::uint8_t* data, std::s
   }
   check_request(call->request);
   const std::string out = answer(call->request, *call->encoder);
-  KV_CHECK(call->stream == out.ends_with("data: [DONE]\n\n"));
+  KV_CHECK(call->stream == out.ends_with(stream_end));
   if (!call->stream) KV_CHECK(json::Document::parse(out, {}).ok());
   return 0;
 }

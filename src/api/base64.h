@@ -1,0 +1,18 @@
+// Base64 of RFC 4648: the standard alphabet for media that clients send, the URL-safe one without padding for opaque
+// tokens of ours. O(bytes), nothing kept.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace kvern::api {
+
+/// URL-safe, without padding.
+std::string base64url(std::string_view bytes);
+/// The bytes, or nullopt for what base64url() never writes.
+std::optional<std::string> from_base64url(std::string_view text);
+/// Whether `text` is standard base64 with its padding; not empty, no line breaks.
+bool is_base64(std::string_view text) noexcept;
+
+}  // namespace kvern::api

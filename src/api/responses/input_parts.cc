@@ -1,0 +1,75 @@
+#include "api/responses/input_parts.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "api/media_parts.h"
+
+namespace kvern::api {
+namespace {
+
+void add_image(const Fields& part, std::vector<ir::Part>& out) {
+  refuse_file_id(part);
+  auto image = decode_image_url(part, "image_url");
+  if (!image) return;
+  part.string("detail", Limit::kNameBytes, image->detail);
+  out.emplace_back(*std::move(image));
+}
+
+void add_file(const Fields& part, std::vector<ir::Part>& out) {
+  if (auto file = decode_file(part)) out.emplace_back(*std::move(file));
+}
+
+void decode_part(json::Value value, const Path& path, Decoding& decoding, std::vector<ir::Part>& out) {
+  if (!value.is(json::Kind::kObject)) return decoding.wrong_type(path, "an object", value.kind());
+  const Fields part(value, path, decoding);
+  std::string type;
+  if (!part.required("type") || !part.string("type", type)) return;
+  if (type == "input_image" || type == "input_file") {
+    return type == "input_image" ? add_image(part, out) : add_file(part, out);
+  }
+  const bool refusal = type == "refusal";
+  if (!refusal && type != "input_text" && type != "output_text" && type != "text" && type != "reasoning_text" &&
+      type != "summary_text") {
+    return decoding.fail(
+        part.path("type"),
+        fmt::format("must be input_text, output_text, refusal, input_image or input_file, not {}", shown(type)));
+  }
+  const std::string_view name = refusal ? "refusal" : "text";
+  ir::Text text;
+  if (part.required(name) && part.string(name, text.text)) out.emplace_back(std::move(text));
+}
+
+}  // namespace
+
+std::vector<ir::Part> decode_input_parts(const Fields& item, std::string_view key) {
+  std::vector<ir::Part> out;
+  const auto content = item.find(key);
+  if (!content) return out;
+  Decoding& decoding = item.decoding();
+  const Path path = item.path(key);
+  if (content->is(json::Kind::kString)) {
+    out.emplace_back(ir::Text{content->string()});
+  } else if (content->is(json::Kind::kArray)) {
+    if (!decoding.within(Limit::kParts, content->size(), path)) return out;
+    std::size_t index = 0;
+    for (const auto& child : content->children()) {
+      if (decoding.failed()) break;
+      decode_part(child.value, element_of(path, index++), decoding, out);
+    }
+  } else {
+    decoding.wrong_type(path, "a string or an array of parts", content->kind());
+  }
+  return out;
+}
+
+std::string joined_texts(const Fields& item, std::string_view key) {
+  std::string out;
+  for (const ir::Part& part : decode_input_parts(item, key)) {
+    if (const auto* text = std::get_if<ir::Text>(&part)) out += text->text;
+  }
+  return out;
+}
+
+}  // namespace kvern::api

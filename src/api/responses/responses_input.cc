@@ -1,0 +1,264 @@
+#include "api/responses/responses_input.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "api/responses/input_parts.h"
+#include "api/responses/responses_tools.h"
+
+namespace kvern::api {
+namespace {
+
+std::optional<ir::Role> role_of(std::string_view name) {
+  for (const ir::Role role : {ir::Role::kSystem, ir::Role::kDeveloper, ir::Role::kUser, ir::Role::kAssistant}) {
+    if (name == to_string(role)) return role;
+  }
+  return std::nullopt;
+}
+
+class InputDecoder {
+ public:
+  InputDecoder(const Fields& fields, const Seal& seal, std::string_view purpose, ToolNames& names)
+      : decoding_(fields.decoding()), seal_(seal), purpose_(purpose), names_(names) {}
+
+  void add(json::Value value, const Path& path) {
+    if (!value.is(json::Kind::kObject)) return decoding_.wrong_type(path, "an object", value.kind());
+    const Fields item(value, path, decoding_);
+    std::string type;
+    if (!item.string("type", type)) {
+      // The short form of a message has no type, nor has that of a reference.
+      type = item.has("role") || !item.has("id") ? "message" : "item_reference";
+    }
+    const auto kind = std::ranges::find(kKinds, type, &Kind::type);
+    if (kind != kKinds.end()) {
+      (this->*kind->add)(item);
+    } else if (std::ranges::find(kOfServers, type) != kOfServers.end()) {
+      out_.left_out.push_back(path.str() + " " + type);
+    } else {
+      decoding_.fail(item.path("type"), fmt::format("is no kind of item: {}", shown(type)));
+    }
+  }
+
+  ResponsesInput take() { return std::move(out_); }
+
+ private:
+  struct Kind {
+    std::string_view type;
+    void (InputDecoder::*add)(const Fields& item);
+  };
+
+  void add_message(const Fields& item) {
+    std::string name;
+    if (!item.required("role") || !item.string("role", name)) return;
+    const auto role = role_of(name);
+    if (!role) {
+      return decoding_.fail(item.path("role"),
+                            fmt::format("must be system, developer, user or assistant, not {}", shown(name)));
+    }
+    std::string phase;  // which part of an answer it was: for clients, not for models
+    item.string("phase", phase);
+    if (!item.required("content")) return;
+    ir::Message& message = *role == ir::Role::kAssistant ? assistant() : begin(*role);
+    for (ir::Part& part : decode_input_parts(item, "content")) add_block(message, std::move(part));
+  }
+
+  void add_reasoning(const Fields& item) {
+    ir::Thinking thinking;
+    item.string("encrypted_content", thinking.encrypted);
+    std::string content = joined_texts(item, "content");
+    std::string summary = joined_texts(item, "summary");
+    if (auto opened = seal_.open(purpose_, thinking.encrypted)) {
+      thinking.text = *std::move(opened);
+      thinking.encrypted.clear();  // it says nothing more
+    } else {
+      thinking.text = content.empty() ? std::move(summary) : std::move(content);
+    }
+    if (!thinking.text.empty()) {
+      assistant().blocks.push_back({std::move(thinking), std::nullopt});
+    } else if (!thinking.encrypted.empty()) {
+      assistant().blocks.push_back({ir::RedactedThinking{std::move(thinking.encrypted)}, std::nullopt});
+    }
+  }
+
+  void add_function_call(const Fields& item) {
+    ir::ToolCall call;
+    if (item.required("name")) item.string("name", Limit::kToolNameBytes, call.name);
+    item.string("namespace", Limit::kToolNameBytes, call.tool_namespace);
+    if (item.required("arguments")) item.string("arguments", call.arguments);
+    add_call(item, std::move(call));
+  }
+
+  void add_custom_call(const Fields& item) {
+    ir::ToolCall call;
+    call.kind = ir::ToolKind::kCustom;
+    if (item.required("name")) item.string("name", Limit::kToolNameBytes, call.name);
+    item.string("namespace", Limit::kToolNameBytes, call.tool_namespace);
+    if (item.required("input")) item.string("input", call.arguments);
+    add_call(item, std::move(call));
+  }
+
+  void add_search_call(const Fields& item) { add_typed_call(item, "tool_search", "arguments"); }
+  void add_local_shell_call(const Fields& item) { add_typed_call(item, "local_shell", "action"); }
+  void add_shell_call(const Fields& item) { add_typed_call(item, "shell", "action"); }
+  void add_patch_call(const Fields& item) { add_typed_call(item, "apply_patch", "operation"); }
+
+  /// A call whose tool is its type and whose arguments are an object.
+  void add_typed_call(const Fields& item, std::string_view name, std::string_view member) {
+    ir::ToolCall call;
+    call.name = name;
+    if (const auto arguments = item.find(member)) call.arguments = arguments->raw();
+    add_call(item, std::move(call));
+  }
+
+  void add_call(const Fields& item, ir::ToolCall call) {
+    call.id = call_id(item);
+    assistant().blocks.push_back({std::move(call), std::nullopt});
+    decoding_.within(Limit::kToolCalls, ++calls_, item.path("type"));
+  }
+
+  void add_output(const Fields& item) { add_result(item, ir::ToolKind::kFunction); }
+  void add_custom_output(const Fields& item) { add_result(item, ir::ToolKind::kCustom); }
+
+  void add_result(const Fields& item, ir::ToolKind kind) {
+    ir::ToolResult result;
+    result.kind = kind;
+    result.call_id = call_id(item);
+    if (item.required("output")) result.parts = decode_input_parts(item, "output");
+    begin(ir::Role::kTool).blocks.push_back({std::move(result), std::nullopt});
+  }
+
+  /// Its output is a string or a structure of its own; the model reads that as it stands.
+  void add_typed_output(const Fields& item) {
+    ir::ToolResult result;
+    result.call_id = call_id(item);
+    if (!item.required("output")) return;
+    const auto output = item.find("output");
+    result.parts.emplace_back(
+        ir::Text{output->is(json::Kind::kString) ? output->string() : std::string(output->raw())});
+    begin(ir::Role::kTool).blocks.push_back({std::move(result), std::nullopt});
+  }
+
+  void add_search_output(const Fields& item) {
+    ir::ToolResult result;
+    result.call_id = call_id(item);
+    result.parts.emplace_back(ir::Text{found_tools(item)});
+    begin(ir::Role::kTool).blocks.push_back({std::move(result), std::nullopt});
+  }
+
+  void add_more_tools(const Fields& item) {
+    begin(ir::Role::kDeveloper).blocks.push_back({ir::Text{"More tools:\n" + found_tools(item)}, std::nullopt});
+  }
+
+  /// Tools that came in the middle are described there: in the list of all they would change the prompt from its start.
+  std::string found_tools(const Fields& item) {
+    const ResponsesTools found = decode_responses_tools(item);
+    for (const ir::Tool& tool : found.tools) {
+      const std::string name = ir::prompt_name(tool.tool_namespace, tool.name);
+      // The same tool may be found again; one of that name in the list stays what it is.
+      if (tool.kind != ir::ToolKind::kHosted) names_.add(name, found.names.find(name));
+    }
+    return describe_tools(found.tools);
+  }
+
+  void refuse_reference(const Fields& item) {
+    decoding_.fail(item.path("id"), "is not found: answers are not stored, so send the item itself", "not_found");
+  }
+
+  /// Client-run calls may lack one, then the item's own id pairs it.
+  std::string call_id(const Fields& item) const {
+    std::string id;
+    if (item.string("call_id", Limit::kIdBytes, id)) return id;
+    if (!item.string("id", Limit::kIdBytes, id)) (void)item.required("call_id");
+    return id;
+  }
+
+  static void add_block(ir::Message& message, ir::Part part) {
+    std::visit([&](auto& content) { message.blocks.push_back({std::move(content), std::nullopt}); }, part);
+  }
+
+  ir::Message& begin(ir::Role role) {
+    calls_ = 0;
+    out_.messages.push_back({role, {}, {}});
+    return out_.messages.back();
+  }
+  ir::Message& assistant() {
+    const bool goes_on = !out_.messages.empty() && out_.messages.back().role == ir::Role::kAssistant;
+    return goes_on ? out_.messages.back() : begin(ir::Role::kAssistant);
+  }
+
+  static constexpr std::array kKinds{
+      Kind{"message", &InputDecoder::add_message},
+      Kind{"reasoning", &InputDecoder::add_reasoning},
+      Kind{"function_call", &InputDecoder::add_function_call},
+      Kind{"function_call_output", &InputDecoder::add_output},
+      Kind{"custom_tool_call", &InputDecoder::add_custom_call},
+      Kind{"custom_tool_call_output", &InputDecoder::add_custom_output},
+      Kind{"tool_search_call", &InputDecoder::add_search_call},
+      Kind{"tool_search_output", &InputDecoder::add_search_output},
+      Kind{"additional_tools", &InputDecoder::add_more_tools},
+      Kind{"local_shell_call", &InputDecoder::add_local_shell_call},
+      Kind{"local_shell_call_output", &InputDecoder::add_typed_output},
+      Kind{"shell_call", &InputDecoder::add_shell_call},
+      Kind{"shell_call_output", &InputDecoder::add_typed_output},
+      Kind{"apply_patch_call", &InputDecoder::add_patch_call},
+      Kind{"apply_patch_call_output", &InputDecoder::add_typed_output},
+      Kind{"item_reference", &InputDecoder::refuse_reference},
+  };
+  /// What another server ran or made and only that one can read.
+  static constexpr std::array<std::string_view, 16> kOfServers{"web_search_call",
+                                                               "file_search_call",
+                                                               "code_interpreter_call",
+                                                               "image_generation_call",
+                                                               "computer_call",
+                                                               "computer_call_output",
+                                                               "mcp_list_tools",
+                                                               "mcp_call",
+                                                               "mcp_approval_request",
+                                                               "mcp_approval_response",
+                                                               "program",
+                                                               "program_output",
+                                                               "compaction",
+                                                               "compaction_trigger",
+                                                               "context_compaction",
+                                                               "ghost_snapshot"};
+
+  Decoding& decoding_;
+  const Seal& seal_;
+  std::string_view purpose_;
+  ToolNames& names_;
+  ResponsesInput out_;
+  std::uint64_t calls_ = 0;  // of the last assistant message
+};
+
+}  // namespace
+
+ResponsesInput decode_responses_input(const Fields& fields, const Seal& seal, std::string_view seal_purpose,
+                                      ToolNames& names) {
+  InputDecoder decoder(fields, seal, seal_purpose, names);
+  Decoding& decoding = fields.decoding();
+  if (!fields.required("input")) return {};
+  const auto input = fields.find("input");
+  const Path path = fields.path("input");
+  if (input->is(json::Kind::kString)) {
+    ResponsesInput out;
+    out.messages.push_back({ir::Role::kUser, {}, {{ir::Text{input->string()}, std::nullopt}}});
+    return out;
+  }
+  if (!input->is(json::Kind::kArray)) {
+    decoding.wrong_type(path, "a string or an array of items", input->kind());
+    return {};
+  }
+  if (input->size() == 0) decoding.fail(path, "must hold at least one item");
+  if (!decoding.within(Limit::kMessages, input->size(), path)) return {};
+  std::size_t index = 0;
+  for (const auto& child : input->children()) {
+    if (decoding.failed()) break;
+    decoder.add(child.value, element_of(path, index++));
+  }
+  return decoder.take();
+}
+
+}  // namespace kvern::api
