@@ -57,7 +57,7 @@ bool has_room(const Slot& slot, std::size_t prompt_tokens, std::size_t answer_to
 /// Whom a request may go to.
 enum class Standing : std::uint8_t { kDown, kAlive, kHealthy };
 
-std::vector<Standing> standings(std::span<const SlotPtr> slots) {
+std::vector<Standing> standings_of(std::span<const SlotPtr> slots) {
   std::vector<Standing> out;
   out.reserve(slots.size());
   for (const auto& slot : slots) {
@@ -66,6 +66,11 @@ std::vector<Standing> standings(std::span<const SlotPtr> slots) {
                                           : Standing::kDown);
   }
   return out;
+}
+
+/// Whether the request was not given to this worker before.
+bool is_fresh(const Slot& slot, const Flight& flight) {
+  return std::ranges::find(flight.tried, slot.id) == flight.tried.end();
 }
 
 /// The least answer that is one.
@@ -134,7 +139,7 @@ class Fleet::State : public std::enable_shared_from_this<Fleet::State> {
   std::optional<Handover> book(Flight& flight, std::span<const SlotPtr> slots, std::span<const Standing> standings);
   /// The place of a worker with room for all that was asked for, else of one with the most room.
   std::optional<std::size_t> choose(const Flight& flight, std::span<const SlotPtr> slots,
-                                    const std::vector<router::WorkerView>& views);
+                                    std::span<const Standing> standings);
   std::shared_ptr<EventSink> tap(Slot& slot, const std::shared_ptr<EventSink>& sink);
   static void unbook(Flight& flight);
   void take(std::uint64_t slot, EngineEvent event, Events& out, std::vector<Retry>& retries);
@@ -203,6 +208,12 @@ void Fleet::State::set_workers(std::vector<Worker> workers) {
     }
     next.push_back(std::make_shared<Slot>());
     next.back()->id = ++slot_ids_;
+    // The worker of this name with another engine was restarted with another model or length: its counts go on.
+    if (const auto before = std::ranges::find(slots_, worker.name, [](const auto& slot) { return slot->name; });
+        before != slots_.end()) {
+      next.back()->placed = (*before)->placed;
+      next.back()->failures = (*before)->failures;
+    }
     next.back()->name = std::move(worker.name);
     next.back()->context_tokens = worker.engine->model().context_tokens;
     next.back()->engine = std::move(worker.engine);
@@ -296,7 +307,7 @@ std::optional<Error> Fleet::State::place(RequestId id, Error when_none_is_left) 
   const Placing placing(*this);
   for (;;) {
     const auto slots = this->slots();
-    const auto standings = pipeline::standings(slots);
+    const auto standings = standings_of(slots);
     std::optional<Handover> handover;
     {
       const std::lock_guard lock(mutex_);
@@ -332,22 +343,19 @@ std::optional<Error> Fleet::State::place(RequestId id, Error when_none_is_left) 
 
 std::optional<Fleet::State::Handover> Fleet::State::book(Flight& flight, std::span<const SlotPtr> slots,
                                                          std::span<const Standing> standings) {
-  if (closed_ || !flight.request || flight.tried.size() >= options_.attempts_max) return std::nullopt;
-  std::vector<router::WorkerView> views;
+  if (closed_ || !flight.request) return std::nullopt;
+  // A worker that turned out to be dead cost no attempt.
+  std::size_t spent = flight.tried.size();
   std::size_t left = 0;
   for (std::size_t i = 0; i < slots.size(); ++i) {
-    const bool fresh = std::ranges::find(flight.tried, slots[i]->id) == flight.tried.end();
-    views.push_back({fresh && standings[i] == Standing::kHealthy, slots[i]->requests, slots[i]->prefill_tokens});
-    left += fresh ? 1 : 0;
-  }
-  auto chosen = choose(flight, slots, views);
-  if (!chosen) {
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-      const bool fresh = std::ranges::find(flight.tried, slots[i]->id) == flight.tried.end();
-      views[i].usable = fresh && standings[i] != Standing::kDown;
+    if (is_fresh(*slots[i], flight)) {
+      ++left;
+    } else if (standings[i] == Standing::kDown) {
+      --spent;
     }
-    chosen = choose(flight, slots, views);
   }
+  if (spent >= options_.attempts_max) return std::nullopt;
+  const auto chosen = choose(flight, slots, standings);
   if (!chosen) return std::nullopt;
   const SlotPtr& slot = slots[*chosen];
   if (!flight.tried.empty()) ++retries_;
@@ -360,7 +368,7 @@ std::optional<Fleet::State::Handover> Fleet::State::book(Flight& flight, std::sp
   slot->prefill_tokens += flight.prompt_tokens;
 
   Handover handover{slot, flight.attempt, {}, tap(*slot, flight.sink)};
-  if (left > 1 && flight.tried.size() < options_.attempts_max) {
+  if (left > 1) {
     handover.request = *flight.request;
   } else {
     handover.request = std::move(*flight.request);  // nobody is left to retry with, so no copy is kept
@@ -374,26 +382,39 @@ std::optional<Fleet::State::Handover> Fleet::State::book(Flight& flight, std::sp
 }
 
 std::optional<std::size_t> Fleet::State::choose(const Flight& flight, std::span<const SlotPtr> slots,
-                                                const std::vector<router::WorkerView>& views) {
+                                                std::span<const Standing> standings) {
   const auto& request = *flight.request;
   const std::size_t least = least_answer(request);
   const std::size_t wished = std::max(least, std::min<std::size_t>(request.max_tokens, kAmpleAnswer));
   const auto place_where = [&](auto fits) {
-    auto roomy = views;
-    for (std::size_t i = 0; i < slots.size(); ++i) roomy[i].usable = views[i].usable && fits(*slots[i]);
-    return strategy_->place({flight.prompt_tokens}, roomy);
+    std::vector<router::WorkerView> views;
+    views.reserve(slots.size());
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      const bool usable = is_fresh(*slots[i], flight) && fits(i);
+      views.push_back({usable, slots[i]->requests, slots[i]->prefill_tokens});
+    }
+    return strategy_->place({flight.prompt_tokens}, views);
   };
-  if (const auto chosen =
-          place_where([&](const Slot& slot) { return has_room(slot, request.prompt.size(), wished); })) {
-    return chosen;
+  // An answer is cut only where nobody who is alive has room for all of it.
+  for (const Standing standing : {Standing::kHealthy, Standing::kAlive}) {
+    const auto chosen = place_where(
+        [&](std::size_t i) { return standings[i] >= standing && has_room(*slots[i], request.prompt.size(), wished); });
+    if (chosen) return chosen;
   }
-  // None of these is without a bound: it would have had room for all.
-  std::uint32_t longest = 0;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (views[i].usable) longest = std::max(longest, slots[i]->context_tokens);
+  for (const Standing standing : {Standing::kHealthy, Standing::kAlive}) {
+    // None of these is without a bound: it would have had room for all.
+    std::uint32_t longest = 0;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (standings[i] >= standing && is_fresh(*slots[i], flight))
+        longest = std::max(longest, slots[i]->context_tokens);
+    }
+    const auto chosen = place_where([&](std::size_t i) {
+      return standings[i] >= standing && slots[i]->context_tokens == longest &&
+             has_room(*slots[i], request.prompt.size(), least);
+    });
+    if (chosen) return chosen;
   }
-  return place_where(
-      [&](const Slot& slot) { return slot.context_tokens == longest && has_room(slot, request.prompt.size(), least); });
+  return std::nullopt;
 }
 
 std::shared_ptr<EventSink> Fleet::State::tap(Slot& slot, const std::shared_ptr<EventSink>& sink) {
