@@ -1,5 +1,8 @@
 #include "app/engine_metrics.h"
 
+#include <algorithm>
+#include <memory>
+
 namespace kvern::app {
 
 void publish_engine(Metrics& metrics, const std::string& model_name, std::function<engine::EngineStats()> read_stats) {
@@ -12,9 +15,11 @@ void publish_engine(Metrics& metrics, const std::string& model_name, std::functi
   // Totals are kept by the engine; a counter catches up with them at each scrape.
   const auto counter = [&](const char* name, const char* help, auto read) {
     auto& target = metrics.counter(name, help, labels);
-    return [&target, read](const EngineStats& stats) {
+    return [&target, read, last = std::make_shared<double>(0)](const EngineStats& stats) {
+      // A total falls when a worker leaves or begins anew: what is counted goes on from there.
       const double total = static_cast<double>(read(stats));
-      if (total > target.Value()) target.Increment(total - target.Value());
+      target.Increment(std::max(0.0, total - *last));
+      *last = total;
     };
   };
   const std::vector<std::function<void(const EngineStats&)>> copies{

@@ -46,8 +46,11 @@ void add_serve_flags(CLI::App& command, Scope scope, ServeFlags& flags) {
     if (setting.scope != Scope::kAll && setting.scope != scope) continue;
     const std::string help = fmt::format("{} [{}]", setting.help, setting.variable());
     if (setting.is_switch()) {
-      command.add_flag_callback(
-          setting.flag(), [&flags, &setting] { flags.given.emplace_back(&setting, "true"); }, help);
+      // `--flag=false` counts as -1.
+      command.add_flag_function(
+          setting.flag(),
+          [&flags, &setting](std::int64_t count) { flags.given.emplace_back(&setting, count > 0 ? "true" : "false"); },
+          help);
     } else {
       command
           .add_option_function<std::vector<std::string>>(

@@ -68,7 +68,7 @@ void drain(const RunParts& parts, net::Server& server) {
   service.drain();
   if (service.active() > 0) {
     write_stderr(fmt::format("kvern: finishing {} request(s), at most {} s more; once more Ctrl-C stops at once\n",
-                             service.active(), parts.settings.drain_deadline.count() / 1000));
+                             service.active(), (parts.settings.drain_deadline.count() + 999) / 1000));
   }
   const auto until = std::chrono::steady_clock::now() + parts.settings.drain_deadline;
   if (!wait_for_quiet(service, parts.settings.drain_deadline)) {

@@ -332,19 +332,17 @@ Workers::Served Workers::serve(const std::string& id, const std::vector<Entry*>&
     context_tokens = std::max(context_tokens, entry->facts.max_model_len);  // the fleet knows who is shorter
   }
   const Entry& first = *members.front();
+  const auto known = served_.find(id);
+  const bool stays = known != served_.end() && known->second.vocabulary == first.vocabulary;
   Served made;
-  if (const auto known = served_.find(id); known != served_.end()) {
-    const Served& old = known->second;
-    if (old.vocabulary == first.vocabulary) {
-      old.fleet->set_workers(std::move(workers));
-      if (old.model->context_tokens == context_tokens && old.model->parser == first.spec.parser &&
-          old.model->aliases == aliases) {
-        return old;
-      }
-      made = old;  // the fleet stays, and its counts with it
+  if (stays) {
+    made = known->second;  // the fleet stays, and its counts with it
+    made.fleet->set_workers(std::move(workers));
+    if (made.model->context_tokens == context_tokens && made.model->parser == first.spec.parser &&
+        made.model->aliases == aliases) {
+      return made;
     }
-  }
-  if (!made.fleet) {
+  } else {
     auto strategy = router::make_strategy(parts_.settings.strategy);           // settings know it to be one
     const engine::ModelInfo info{id, 0, first.vocabulary->tokenizer->size()};  // each worker has a length of its own
     made.fleet = std::make_shared<pipeline::Fleet>(info, std::move(workers), *std::move(strategy));

@@ -68,6 +68,11 @@ std::vector<Standing> standings_of(std::span<const SlotPtr> slots) {
   return out;
 }
 
+/// Whether the request was not given to this worker before.
+bool is_fresh(const Slot& slot, const Flight& flight) {
+  return std::ranges::find(flight.tried, slot.id) == flight.tried.end();
+}
+
 /// The least answer that is one.
 std::size_t least_answer(const engine::GenerateRequest& request) {
   return std::max<std::size_t>(1, request.min_tokens);
@@ -83,7 +88,7 @@ bool is_wanted(const Slot& slot, const engine::GenerateRequest& request) {
 
 /// Not tried yet for a request that may still be given to a worker.
 bool is_possible(const Slot& slot, const Flight& flight) {
-  return std::ranges::find(flight.tried, slot.id) == flight.tried.end() && is_wanted(slot, *flight.request);
+  return is_fresh(slot, flight) && is_wanted(slot, *flight.request);
 }
 
 Error no_such_worker() {
@@ -148,15 +153,9 @@ class Fleet::State : public std::enable_shared_from_this<Fleet::State> {
   /// Gives the request to one worker after the other until one takes it. nullopt: taken, or no longer wanted.
   std::optional<Error> place(RequestId id, Error when_none_is_left);
   std::optional<Handover> book(Flight& flight, std::span<const SlotPtr> slots, std::span<const Standing> standings);
-  /// The place of a healthy worker, else of one that is alive.
+  /// The place of a worker with room for all that was asked for, else of one with the most room.
   std::optional<std::size_t> choose(const Flight& flight, std::span<const SlotPtr> slots,
                                     std::span<const Standing> standings);
-  /// Each worker as the strategy sees it for this request: those of less than `standing` cannot be used.
-  static std::vector<router::WorkerView> views_for(const Flight& flight, std::span<const SlotPtr> slots,
-                                                   std::span<const Standing> standings, Standing standing);
-  /// The place of a worker with room for all that was asked for, else of one with the most room.
-  std::optional<std::size_t> choose_among(const Flight& flight, std::span<const SlotPtr> slots,
-                                          const std::vector<router::WorkerView>& views);
   std::shared_ptr<EventSink> tap(Slot& slot, const std::shared_ptr<EventSink>& sink);
   static void unbook(Flight& flight);
   void take(std::uint64_t slot, EngineEvent event, Events& out, std::vector<Retry>& retries);
@@ -225,6 +224,12 @@ void Fleet::State::set_workers(std::vector<Worker> workers) {
     }
     next.push_back(std::make_shared<Slot>());
     next.back()->id = ++slot_ids_;
+    // The worker of this name with another engine was restarted with another model or length: its counts go on.
+    if (const auto before = std::ranges::find(slots_, worker.name, [](const auto& slot) { return slot->name; });
+        before != slots_.end()) {
+      next.back()->placed = (*before)->placed;
+      next.back()->failures = (*before)->failures;
+    }
     next.back()->name = std::move(worker.name);
     next.back()->context_tokens = worker.engine->model().context_tokens;
     next.back()->engine = std::move(worker.engine);
@@ -357,13 +362,23 @@ std::optional<Error> Fleet::State::place(RequestId id, Error when_none_is_left) 
 
 std::optional<Fleet::State::Handover> Fleet::State::book(Flight& flight, std::span<const SlotPtr> slots,
                                                          std::span<const Standing> standings) {
-  if (closed_ || !flight.request || flight.tried.size() >= options_.attempts_max) return std::nullopt;
+  if (closed_ || !flight.request) return std::nullopt;
+  // A worker that turned out to be dead cost no attempt.
+  std::size_t spent = flight.tried.size();
+  std::size_t left = 0;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (is_possible(*slots[i], flight)) {
+      ++left;
+    } else if (standings[i] == Standing::kDown && !is_fresh(*slots[i], flight)) {
+      --spent;
+    }
+  }
+  if (spent >= options_.attempts_max) return std::nullopt;
   const auto chosen = choose(flight, slots, standings);
   if (!chosen) return std::nullopt;
   const SlotPtr& slot = slots[*chosen];
   if (!flight.tried.empty()) ++retries_;
   flight.tried.push_back(slot->id);
-  const bool others_left = std::ranges::any_of(slots, [&](const auto& other) { return is_possible(*other, flight); });
   flight.slot = slot;
   flight.attempt = ++attempts_;
   flight.held.reset();
@@ -372,7 +387,7 @@ std::optional<Fleet::State::Handover> Fleet::State::book(Flight& flight, std::sp
   slot->prefill_tokens += flight.prompt_tokens;
 
   Handover handover{slot, flight.attempt, {}, tap(*slot, flight.sink)};
-  if (others_left && flight.tried.size() < options_.attempts_max) {
+  if (left > 1) {
     handover.request = *flight.request;
   } else {
     handover.request = std::move(*flight.request);  // nobody is left to retry with, so no copy is kept
@@ -383,17 +398,6 @@ std::optional<Fleet::State::Handover> Fleet::State::book(Flight& flight, std::sp
     handover.request.max_tokens = std::min(handover.request.max_tokens, room);
   }
   return handover;
-}
-
-std::vector<router::WorkerView> Fleet::State::views_for(const Flight& flight, std::span<const SlotPtr> slots,
-                                                        std::span<const Standing> standings, Standing standing) {
-  std::vector<router::WorkerView> views;
-  views.reserve(slots.size());
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    const bool usable = standings[i] >= standing && is_possible(*slots[i], flight);
-    views.push_back({usable, slots[i]->requests, slots[i]->prefill_tokens});
-  }
-  return views;
 }
 
 std::string Fleet::State::would_place(const engine::GenerateRequest& request) {
@@ -409,33 +413,38 @@ std::string Fleet::State::would_place(const engine::GenerateRequest& request) {
 
 std::optional<std::size_t> Fleet::State::choose(const Flight& flight, std::span<const SlotPtr> slots,
                                                 std::span<const Standing> standings) {
-  for (const Standing least : {Standing::kHealthy, Standing::kAlive}) {
-    if (const auto chosen = choose_among(flight, slots, views_for(flight, slots, standings, least))) return chosen;
-  }
-  return std::nullopt;
-}
-
-std::optional<std::size_t> Fleet::State::choose_among(const Flight& flight, std::span<const SlotPtr> slots,
-                                                      const std::vector<router::WorkerView>& views) {
   const auto& request = *flight.request;
   const std::size_t least = least_answer(request);
   const std::size_t wished = std::max(least, std::min<std::size_t>(request.max_tokens, kAmpleAnswer));
   const auto place_where = [&](auto fits) {
-    auto roomy = views;
-    for (std::size_t i = 0; i < slots.size(); ++i) roomy[i].usable = views[i].usable && fits(*slots[i]);
-    return strategy_->place({flight.prompt_tokens}, roomy);
+    std::vector<router::WorkerView> views;
+    views.reserve(slots.size());
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      const bool usable = is_possible(*slots[i], flight) && fits(i);
+      views.push_back({usable, slots[i]->requests, slots[i]->prefill_tokens});
+    }
+    return strategy_->place({flight.prompt_tokens}, views);
   };
-  if (const auto chosen =
-          place_where([&](const Slot& slot) { return has_room(slot, request.prompt.size(), wished); })) {
-    return chosen;
+  // An answer is cut only where nobody who is alive has room for all of it.
+  for (const Standing standing : {Standing::kHealthy, Standing::kAlive}) {
+    const auto chosen = place_where(
+        [&](std::size_t i) { return standings[i] >= standing && has_room(*slots[i], request.prompt.size(), wished); });
+    if (chosen) return chosen;
   }
-  // None of these is without a bound: it would have had room for all.
-  std::uint32_t longest = 0;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (views[i].usable) longest = std::max(longest, slots[i]->context_tokens);
+  for (const Standing standing : {Standing::kHealthy, Standing::kAlive}) {
+    // None of these is without a bound: it would have had room for all.
+    std::uint32_t longest = 0;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (standings[i] >= standing && is_possible(*slots[i], flight))
+        longest = std::max(longest, slots[i]->context_tokens);
+    }
+    const auto chosen = place_where([&](std::size_t i) {
+      return standings[i] >= standing && slots[i]->context_tokens == longest &&
+             has_room(*slots[i], request.prompt.size(), least);
+    });
+    if (chosen) return chosen;
   }
-  return place_where(
-      [&](const Slot& slot) { return slot.context_tokens == longest && has_room(slot, request.prompt.size(), least); });
+  return std::nullopt;
 }
 
 std::shared_ptr<EventSink> Fleet::State::tap(Slot& slot, const std::shared_ptr<EventSink>& sink) {

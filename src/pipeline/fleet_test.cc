@@ -272,6 +272,40 @@ TEST_F(FleetTest, WhoIsOnlyAliveIsAskedWhenNobodyIsHealthy) {
   EXPECT_TRUE(engines[1]->submitted.empty());
 }
 
+TEST_F(FleetTest, AnAnswerIsNotCutWhereSomebodyAliveHasRoom) {
+  make_with({8, 16});
+  engines[1]->is_healthy = false;
+  engines[1]->is_alive = true;
+  ASSERT_TRUE(submit(1, 5).ok());
+  ASSERT_TRUE(submit(2, 6).ok());
+  EXPECT_EQ(engines[0]->submitted.size(), 1U);
+  EXPECT_EQ(engines[1]->submitted.size(), 1U);
+  ASSERT_TRUE(submit(3, 99).ok());
+  EXPECT_EQ(engines[0]->submitted.size(), 2U) << "cut either way: the healthy one";
+}
+
+TEST_F(FleetTest, DeadWorkersCostNoAttempt) {
+  make(4, {.attempts_max = 1});
+  for (std::size_t i = 0; i < 3; ++i) {
+    ASSERT_TRUE(i > 0 || submit(1).ok());
+    ASSERT_EQ(engines[i]->submitted.size(), 1U);
+    engines[i]->is_healthy = false;
+    engines[i]->send(RequestId{1}, failed(ErrorCode::kUnavailable));
+  }
+  ASSERT_EQ(engines[3]->submitted.size(), 1U);
+  engines[3]->send(RequestId{1}, kOutput);
+  engines[3]->send(RequestId{1}, kFinished);
+  EXPECT_EQ(ear->heard[1], "OF");
+}
+
+TEST_F(FleetTest, AWorkerThatIsMadeAnewKeepsItsCounts) {
+  ASSERT_TRUE(submit(1).ok());
+  engines[0]->send(RequestId{1}, kFinished);
+  engines[0] = std::make_shared<HandEngine>();
+  fleet->set_workers(listed());
+  EXPECT_EQ(fleet->status()[0].placed, 1U);
+}
+
 TEST_F(FleetTest, ACancelReachesTheWorkerThatHasIt) {
   ASSERT_TRUE(submit(1).ok());
   engines[0]->send(RequestId{1}, failed(ErrorCode::kUnavailable));

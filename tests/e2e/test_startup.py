@@ -126,6 +126,8 @@ class Faults(unittest.TestCase):
 
     def test_a_listen_beyond_loopback_needs_a_word(self):
         self.assert_fails(["--engine", self.script(), "--host", "0.0.0.0"], "--insecure")
+        self.assert_fails(["--engine", self.script(), "--host", "0.0.0.0", "--insecure=false"], "--insecure",
+                          environment={"KVERN_INSECURE": "true"})
 
 
 class Settings(unittest.TestCase):

@@ -10,6 +10,7 @@ namespace {
 /// The echo of the prompt stands in the first event, which for a long prompt comes in many reads. The numbers need not
 /// be kept: this text cannot stand inside a JSON string, where its quote would have a backslash before it.
 constexpr std::string_view kEcho = "\"prompt_token_ids\":[";
+constexpr std::string_view kData = "data:";
 /// Shorter lines are kept whole.
 constexpr std::size_t kEchoLookFrom = 4096;
 
@@ -20,11 +21,9 @@ Error garbage() { return fail(ErrorCode::kEngine, "The worker's answer cannot be
 void AnswerDecoder::feed(std::string_view bytes, std::vector<EngineEvent>& out) {
   while (!bytes.empty() && !over_) {
     if (skipping_echo_) {
-      const std::size_t close = bytes.find(']');
-      if (close == std::string_view::npos) {
-        if (bytes.find('\n') != std::string_view::npos) fail(garbage(), out);
-        return;
-      }
+      const std::size_t close = bytes.find_first_of("]\n");
+      if (close == std::string_view::npos) return;
+      if (bytes[close] == '\n') return fail(garbage(), out);
       bytes.remove_prefix(close);
       skipping_echo_ = false;
     }
@@ -32,7 +31,8 @@ void AnswerDecoder::feed(std::string_view bytes, std::vector<EngineEvent>& out) 
     if (newline == std::string_view::npos) return hold(bytes, out);
     std::string_view line = bytes.substr(0, newline);
     bytes.remove_prefix(newline + 1);
-    if (held_.empty() && line.size() <= options_.line_bytes_max) {
+    // Long lines are held however they come, so that they mean the same in one piece and in many.
+    if (held_.empty() && line.size() <= std::min(kEchoLookFrom, options_.line_bytes_max)) {
       take_line(line, out);  // as it lies in the read buffer
       continue;
     }
@@ -46,7 +46,7 @@ void AnswerDecoder::feed(std::string_view bytes, std::vector<EngineEvent>& out) 
 
 void AnswerDecoder::hold(std::string_view bytes, std::vector<EngineEvent>& out) {
   held_ += bytes;
-  if (held_.size() > kEchoLookFrom && !accepted_) {
+  if (held_.size() > kEchoLookFrom && !accepted_ && held_.starts_with(kData)) {
     const std::size_t echo = std::string_view(held_).find(kEcho);
     if (echo != std::string_view::npos) {
       const std::size_t begin = echo + kEcho.size();
@@ -63,7 +63,6 @@ void AnswerDecoder::hold(std::string_view bytes, std::vector<EngineEvent>& out) 
 void AnswerDecoder::take_line(std::string_view line, std::vector<EngineEvent>& out) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   if (line.empty() || line.front() == ':') return;  // between events, or a comment that keeps the connection alive
-  constexpr std::string_view kData = "data:";
   if (!line.starts_with(kData)) {
     // Other fields of an event (event, id, retry) say nothing here.
     if (line.find(':') != std::string_view::npos && line.front() != '{') return;

@@ -88,6 +88,22 @@ TEST(AnswerDecoder, EverySplitSaysTheSame) {
   }
 }
 
+TEST(AnswerDecoder, ALongLineSaysTheSameInOnePieceAndInMany) {
+  const std::string filling(5000, 'x');
+  const std::string answer = event("1", R"("length")") + "data: [DONE]\n\n";
+  const std::string lines[] = {
+      "note: " + filling + R"("prompt_token_ids":[1)" + "\n",     // no data, so nothing of it counts
+      "data: " + filling + R"("prompt_token_ids":[1)" + "\n1],",  // an echo that never closes
+      R"(data: {"x":")" + filling + R"(","prompt_token_ids":[1,2]})" + "\n\n",
+  };
+  for (const auto& line : lines) {
+    const std::string bytes = line + answer;
+    for (const std::size_t step : {std::size_t{1}, std::size_t{4096}, std::size_t{4097}, std::size_t{5025}}) {
+      EXPECT_EQ(decode(bytes, [&](std::size_t) { return step; }), whole(bytes)) << line.substr(0, 6) << step;
+    }
+  }
+}
+
 TEST(AnswerDecoder, EndsOnceWhateverSaysSo) {
   const std::string last = event("[5]", "\"stop\"");
   const std::string expected = "accepted 4 w; 5 ; finished 0 1 cached ?";
