@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "base/strong_id.h"
@@ -17,6 +18,8 @@ struct AnswerHead {
   std::uint32_t choices = 1;  // of each prompt
   std::uint32_t answers = 1;  // of all prompts: what the indices count
   bool logprobs = false;      // asked for
+  /// Tools whose calls the client sees as raw text.
+  std::set<std::string> custom_tools = {};
 };
 
 }  // namespace kvern::api

@@ -1,6 +1,7 @@
 #include "api/chat/chat.h"
 
 #include "api/chat/chat_messages.h"
+#include "api/chat/chat_options.h"
 #include "api/chat/chat_stream.h"
 #include "api/chat/chat_tools.h"
 #include "api/chat/chat_whole.h"
@@ -10,22 +11,8 @@
 namespace kvern::api {
 namespace {
 
-/// `logprobs` switches them on, `top_logprobs` says how many alternatives come with each.
-void decode_logprobs(const Fields& fields, std::optional<std::uint32_t>& out) {
-  Decoding& decoding = fields.decoding();
-  bool wanted = false;
-  fields.boolean("logprobs", wanted);
-  std::uint32_t alternatives = 0;
-  fields.integer("top_logprobs", 0, static_cast<std::int64_t>(decoding.limits()[Limit::kTopLogprobs]), alternatives);
-  if (wanted) {
-    out = alternatives;
-  } else if (alternatives > 0) {
-    decoding.fail(fields.path("top_logprobs"), "goes only with `logprobs`: true");
-  }
-}
-
 /// What api/unserved_fields.h cannot say in a row.
-void refuse_unserved(const Fields& fields, bool has_tools) {
+void refuse_unserved(const Fields& fields) {
   Decoding& decoding = fields.decoding();
   if (const auto modalities = fields.array("modalities")) {
     const Path path = fields.path("modalities");
@@ -36,18 +23,15 @@ void refuse_unserved(const Fields& fields, bool has_tools) {
       ++index;
     }
   }
-  bool flag = true;
-  if (fields.boolean("parallel_tool_calls", flag) && !flag && has_tools)
-    decoding.unsupported(fields.path("parallel_tool_calls"), "the model decides how many tools it calls");
 }
 
 void decode_own(const Fields& fields, ir::Request& request) {
   request.prompt = decode_chat_messages(fields);
   request.tools = decode_chat_tools(fields);
   request.tool_choice = decode_chat_tool_choice(fields, request.tools);
-  decode_logprobs(fields, request.logprobs);
+  decode_chat_options(fields, request);
   decode_template_options(fields, request.template_options);
-  refuse_unserved(fields, !request.tools.empty());
+  refuse_unserved(fields);
 }
 
 }  // namespace

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <utility>
+
+#include "api/media_parts.h"
 
 namespace kvern::api {
 namespace {
@@ -16,32 +19,53 @@ std::optional<ir::Role> role_of(std::string_view name) {
   return std::nullopt;
 }
 
-void decode_part(json::Value part, const Path& path, Decoding& decoding, std::vector<ir::Text>& out) {
-  if (!part.is(json::Kind::kObject)) return decoding.wrong_type(path, "an object", part.kind());
-  const Fields fields(part, path, decoding);
+/// `image_url` is an object with a `url`, or the URL itself as some clients have it.
+std::optional<ir::Part> image_part(const Fields& part) {
+  if (!part.required("image_url")) return std::nullopt;
+  if (part.find("image_url")->is(json::Kind::kString)) return image_of(part, "image_url");
+  const auto object = part.object("image_url");
+  if (!object) return std::nullopt;
+  const Path path = part.path("image_url");
+  return image_of(Fields(*object, path, part.decoding()), "url");
+}
+
+std::optional<ir::Part> file_part(const Fields& part) {
+  const auto object = part.object("file");
+  if (!part.required("file") || !object) return std::nullopt;
+  const Path path = part.path("file");
+  return file_of(Fields(*object, path, part.decoding()));
+}
+
+void decode_part(json::Value value, const Path& path, Decoding& decoding, std::vector<ir::Part>& out) {
+  if (!value.is(json::Kind::kObject)) return decoding.wrong_type(path, "an object", value.kind());
+  const Fields part(value, path, decoding);
   std::string type;
-  if (!fields.required("type") || !fields.string("type", type)) return;
+  if (!part.required("type") || !part.string("type", type)) return;
+  if (type == "image_url" || type == "file") {
+    if (auto media = type == "file" ? file_part(part) : image_part(part)) out.push_back(*std::move(media));
+    return;
+  }
   const bool refusal = type == "refusal";
   if (!refusal && type != "text") {
-    for (const std::string_view known : {"image_url", "input_audio", "video_url", "audio_url", "file", "image"}) {
-      if (type == known) return decoding.unsupported(fields.path("type"), fmt::format("no parts of type {}", known));
+    for (const std::string_view known : {"input_audio", "video_url", "audio_url", "image"}) {
+      if (type == known) return decoding.unsupported(part.path("type"), fmt::format("no parts of type {}", known));
     }
-    return decoding.fail(fields.path("type"), fmt::format("must be text, not {}", shown(type)));
+    return decoding.fail(part.path("type"), fmt::format("must be text, image_url or file, not {}", shown(type)));
   }
   const std::string_view name = refusal ? "refusal" : "text";
   ir::Text text;
-  if (fields.required(name) && fields.string(name, text.text)) out.push_back(std::move(text));
+  if (part.required(name) && part.string(name, text.text)) out.emplace_back(std::move(text));
 }
 
-/// null, a string, or an array of text parts, which stay apart.
-std::vector<ir::Text> decode_content(const Fields& message) {
-  std::vector<ir::Text> out;
+/// null, a string, or an array of parts, which stay apart.
+std::vector<ir::Part> decode_content(const Fields& message) {
+  std::vector<ir::Part> out;
   const auto content = message.find("content");
   if (!content) return out;
   Decoding& decoding = message.decoding();
   const Path path = message.path("content");
   if (content->is(json::Kind::kString)) {
-    out.push_back({content->string()});
+    out.emplace_back(ir::Text{content->string()});
   } else if (content->is(json::Kind::kArray)) {
     if (!decoding.within(Limit::kParts, content->size(), path)) return out;
     std::size_t index = 0;
@@ -53,6 +77,11 @@ std::vector<ir::Text> decode_content(const Fields& message) {
     decoding.wrong_type(path, "a string or an array of parts", content->kind());
   }
   return out;
+}
+
+void add_content(const Fields& message, ir::Message& out) {
+  for (ir::Part& part : decode_content(message))
+    std::visit([&](auto& content) { out.blocks.push_back({std::move(content), std::nullopt}); }, part);
 }
 
 /// Clients give reasoning back under the name they read it from; `reasoning_details` is a list of texts.
@@ -83,16 +112,20 @@ void decode_call(json::Value call, const Path& path, Decoding& decoding, std::ve
   const Fields fields(call, path, decoding);
   std::string type = "function";
   fields.string("type", type);
-  if (type != "function") return decoding.unsupported(fields.path("type"), "only calls of functions");
+  const bool custom = type == "custom";
+  if (!custom && type != "function")
+    return decoding.fail(fields.path("type"), fmt::format("must be function or custom, not {}", shown(type)));
   ir::ToolCall out_call;
+  if (custom) out_call.kind = ir::ToolKind::kCustom;
   if (fields.required("id")) fields.string("id", Limit::kIdBytes, out_call.id);
-  if (!fields.required("function")) return;
-  const auto function = fields.object("function");
-  if (!function) return;
-  const Path inner_path = fields.path("function");
-  const Fields inner(*function, inner_path, decoding);
+  if (!fields.required(type)) return;
+  const auto object = fields.object(type);
+  if (!object) return;
+  const Path inner_path = fields.path(type);
+  const Fields inner(*object, inner_path, decoding);
   if (inner.required("name")) inner.string("name", Limit::kToolNameBytes, out_call.name);
-  if (inner.required("arguments")) inner.string("arguments", out_call.arguments);
+  const std::string_view arguments = custom ? "input" : "arguments";
+  if (inner.required(arguments)) inner.string(arguments, out_call.arguments);
   out.push_back({std::move(out_call), std::nullopt});
 }
 
@@ -100,7 +133,7 @@ void decode_assistant(const Fields& fields, ir::Message& out) {
   Decoding& decoding = fields.decoding();
   if (std::string reasoning = decode_reasoning(fields); !reasoning.empty())
     out.blocks.push_back({ir::Thinking{std::move(reasoning), {}, {}}, std::nullopt});
-  for (ir::Text& text : decode_content(fields)) out.blocks.push_back({std::move(text), std::nullopt});
+  add_content(fields, out);
   std::string refusal;
   if (fields.string("refusal", refusal) && !refusal.empty())
     out.blocks.push_back({ir::Text{std::move(refusal)}, std::nullopt});
@@ -144,10 +177,10 @@ ir::Message decode_message(json::Value value, const Path& path, Decoding& decodi
     ir::ToolResult result;
     if (fields.required("tool_call_id")) fields.string("tool_call_id", Limit::kIdBytes, result.call_id);
     result.name = out.name;
-    for (ir::Text& text : decode_content(fields)) result.parts.emplace_back(std::move(text));
+    result.parts = decode_content(fields);
     out.blocks.push_back({std::move(result), std::nullopt});
   } else {
-    for (ir::Text& text : decode_content(fields)) out.blocks.push_back({std::move(text), std::nullopt});
+    add_content(fields, out);
   }
   return out;
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "api/answer_extension.h"
+#include "api/custom_input.h"
 #include "api/openai_error.h"
 #include "api/openai_logprobs.h"
 #include "api/openai_usage.h"
@@ -20,6 +21,8 @@ struct Choice {
   ir::BlockKind kind = ir::BlockKind::kText;
   std::int64_t calls = 0;
   bool without_arguments = false;  // the last call has had none yet
+  bool custom = false;             // the last call's client sees raw text
+  CustomInput input;               // of that call
 };
 
 class ChatStream final : public Encoder {
@@ -60,31 +63,26 @@ class ChatStream final : public Encoder {
     choice.kind = start.kind;
     if (choice.kind != ir::BlockKind::kToolCall) return;
     give_empty_arguments(choice, out);
-    choice.without_arguments = true;
+    choice.custom = head_.custom_tools.contains(start.name);
+    choice.without_arguments = !choice.custom;
+    if (choice.custom) choice.input = {};
     begin_chunk(out);
     out += R"({"tool_calls":[{"index":)";
     json::append_number(out, choice.calls++);
     out += R"(,"id":)";
     json::append_quoted(out, start.call_id);
-    out += R"(,"type":"function","function":{"name":)";
+    out += choice.custom ? R"(,"type":"custom","custom":{"name":)" : R"(,"type":"function","function":{"name":)";
     json::append_quoted(out, start.name);
-    out += R"(,"arguments":""}}]})";
+    out += choice.custom ? R"(,"input":""}}]})" : R"(,"arguments":""}}]})";
     finish_chunk("null", out);
   }
 
   void on(Choice& choice, const ir::BlockDelta& delta, std::string& out) {
+    if (choice.kind == ir::BlockKind::kToolCall) return on_arguments(choice, delta.text, out);
     begin_chunk(out);
-    switch (choice.kind) {
-      case ir::BlockKind::kText: out += R"({"content":")"; break;
-      case ir::BlockKind::kThinking: out += R"({"reasoning_content":")"; break;
-      case ir::BlockKind::kToolCall:
-        choice.without_arguments = false;
-        out += R"({"tool_calls":[{"index":)";
-        json::append_number(out, choice.calls - 1);
-        out += R"(,"function":{"arguments":")";
-    }
+    out += choice.kind == ir::BlockKind::kText ? R"({"content":")" : R"({"reasoning_content":")";
     json::append_escaped(out, delta.text);
-    out += choice.kind == ir::BlockKind::kToolCall ? R"("}}]})" : R"("})";
+    out += R"("})";
     if (delta.logprobs.empty()) return finish_chunk("null", out);
     out += R"(,"logprobs":{"content":[)";
     append_chat_logprobs(delta.logprobs, out);
@@ -92,7 +90,34 @@ class ChatStream final : public Encoder {
     end_chunk("null", out);
   }
 
-  void on(Choice&, const ir::BlockStop&, std::string&) {}
+  void on_arguments(Choice& choice, std::string_view text, std::string& out) {
+    if (!choice.custom) {
+      choice.without_arguments = false;
+      return piece(choice, text, out);
+    }
+    piece_.clear();
+    choice.input.add(text, piece_);
+    piece(choice, piece_, out);
+  }
+
+  /// Of arguments, or of a custom tool's input.
+  void piece(const Choice& choice, std::string_view text, std::string& out) const {
+    if (text.empty()) return;
+    begin_chunk(out);
+    out += R"({"tool_calls":[{"index":)";
+    json::append_number(out, choice.calls - 1);
+    out += choice.custom ? R"(,"custom":{"input":")" : R"(,"function":{"arguments":")";
+    json::append_escaped(out, text);
+    out += R"("}}]})";
+    finish_chunk("null", out);
+  }
+
+  void on(Choice& choice, const ir::BlockStop&, std::string& out) {
+    if (choice.kind != ir::BlockKind::kToolCall || !choice.custom) return;
+    piece_.clear();
+    choice.input.finish(piece_);
+    piece(choice, piece_, out);
+  }
 
   void on(Choice& choice, const ir::End& end, std::string& out) {
     // A call that was cut before its arguments must not look complete.
@@ -124,11 +149,7 @@ class ChatStream final : public Encoder {
   void give_empty_arguments(Choice& choice, std::string& out) {
     if (!choice.without_arguments) return;
     choice.without_arguments = false;
-    begin_chunk(out);
-    out += R"({"tool_calls":[{"index":)";
-    json::append_number(out, choice.calls - 1);
-    out += R"(,"function":{"arguments":"{}"}}]})";
-    finish_chunk("null", out);
+    piece(choice, "{}", out);
   }
 
   void chunk(std::string_view delta, std::string_view reason, std::string& out) {
@@ -174,6 +195,7 @@ class ChatStream final : public Encoder {
   std::size_t ended_ = 0;
   ir::UsageSum usage_;
   std::string extension_;
+  std::string piece_;        // of a custom tool's input
   std::uint32_t index_ = 0;  // the choice being written
 };
 

@@ -8,9 +8,9 @@
 
 namespace kvern::api {
 
-/// Functions, each with its schema's exact text. Order is kept: it is part of the prompt.
+/// Functions with their schemas' exact text, and custom tools. Order is kept: it is part of the prompt.
 std::vector<ir::Tool> decode_chat_tools(const Fields& fields);
-/// none and auto; required and named calls are not served yet.
+/// With `parallel_tool_calls`. Names must be among `tools`. Carried for the parser; nothing enforces it here.
 ir::ToolChoice decode_chat_tool_choice(const Fields& fields, const std::vector<ir::Tool>& tools);
 
 }  // namespace kvern::api

@@ -1,5 +1,7 @@
 #include "api/completions/completions.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "api/completions/completions_encode.h"
@@ -55,6 +57,20 @@ void decode_prompt(const Fields& fields, ir::Request& request) {
   }
 }
 
+/// Only text is served.
+void check_response_format(const Fields& fields) {
+  Decoding& decoding = fields.decoding();
+  const auto format = fields.object("response_format");
+  if (!format) return;
+  const Path path = fields.path("response_format");
+  const Fields inner(*format, path, decoding);
+  std::string type;
+  inner.required("type");
+  if (!inner.string("type", type) || type == "text") return;
+  if (type == "json_object" || type == "json_schema") return decoding.unsupported(inner.path("type"), "only text");
+  decoding.fail(inner.path("type"), fmt::format("must be text, json_object or json_schema, not {}", shown(type)));
+}
+
 /// What api/unserved_fields.h cannot say in a row.
 void refuse_unserved(const Fields& fields, std::uint32_t choices) {
   Decoding& decoding = fields.decoding();
@@ -71,6 +87,7 @@ void decode_own(const Fields& fields, ir::Request& request) {
   if (fields.integer("logprobs", 0, static_cast<std::int64_t>(fields.decoding().limits()[Limit::kTopLogprobs]),
                      alternatives))
     request.logprobs = alternatives;
+  check_response_format(fields);
   refuse_unserved(fields, request.choices);
 }
 

@@ -1,4 +1,4 @@
-#include "api/responses/data_url.h"
+#include "api/data_url.h"
 
 #include <gtest/gtest.h>
 
@@ -15,13 +15,6 @@ TEST(DataUrl, OnlyBase64IsTaken) {
                           "data:image/png;base64,abc", "data:image/png;base64", "DATA:;base64,"}) {
     EXPECT_FALSE(parse_data_url(url).has_value()) << url;
   }
-}
-
-TEST(DataUrl, DecodesBase64) {
-  EXPECT_EQ(decode_base64("aGVsbG8="), "hello");
-  EXPECT_EQ(decode_base64(""), "");
-  EXPECT_FALSE(decode_base64("aGVsbG8"));
-  EXPECT_FALSE(decode_base64("aGVs bG8="));
 }
 
 }  // namespace
