@@ -31,16 +31,8 @@ jinja::value content(const std::string& text, const TemplateDialect& dialect) {
   return parts;
 }
 
-/// Templates know functions only: a custom tool is one whose single argument is the raw text.
 constexpr std::string_view kRawInputSchema =
     R"({"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]})";
-
-std::string argument_text(const ir::ToolCall& call) {
-  if (call.kind != ir::ToolKind::kCustom) return call.arguments;
-  std::string out = R"({"input": )";
-  json::append_quoted(out, call.arguments);
-  return out + "}";
-}
 
 jinja::value call(const ir::ToolCall& call, const TemplateDialect& dialect) {
   auto function = mk_val<jinja::value_object>();
@@ -110,13 +102,11 @@ class MessageBuilder {
   }
   void add(const ir::ToolResult& block) {
     if (dirty_) flush();
-    std::string text;
-    for (const ir::Part& part : block.parts) text += std::visit(PartText{}, part);
     auto object = mk_val<jinja::value_object>();
     object->insert("role", ours("tool"));
     if (!block.name.empty()) object->insert("name", input(block.name));
     if (!block.call_id.empty()) object->insert("tool_call_id", input(block.call_id));
-    object->insert("content", content(text, dialect_));
+    object->insert("content", content(result_text(block), dialect_));
     out_.push_back(object);
   }
 
@@ -172,6 +162,23 @@ struct BlockBytes {
 
 }  // namespace
 
+std::string argument_text(const ir::ToolCall& call) {
+  if (call.kind != ir::ToolKind::kCustom) return call.arguments;
+  std::string out = R"({"input": )";
+  json::append_quoted(out, call.arguments);
+  return out + "}";
+}
+
+std::string_view schema_of(const ir::Tool& tool) {
+  return tool.kind == ir::ToolKind::kCustom ? kRawInputSchema : std::string_view(tool.parameters);
+}
+
+std::string result_text(const ir::ToolResult& result) {
+  std::string out;
+  for (const ir::Part& part : result.parts) out += std::visit(PartText{}, part);
+  return out;
+}
+
 jinja::value conversation_messages(const std::vector<ir::Message>& messages, const TemplateDialect& dialect) {
   auto list = mk_val<jinja::value_array>();
   for (const ir::Message& message : messages) MessageBuilder(message, dialect, *list).build();
@@ -187,8 +194,7 @@ jinja::value conversation_tools(const std::vector<ir::Tool>& tools, const Templa
     auto function = mk_val<jinja::value_object>();
     function->insert("name", input(ir::prompt_name(tool.tool_namespace, tool.name)));
     if (!tool.description.empty()) function->insert("description", input(tool.description));
-    const std::string_view schema = tool.kind == ir::ToolKind::kCustom ? kRawInputSchema : tool.parameters;
-    if (!schema.empty()) {
+    if (const std::string_view schema = schema_of(tool); !schema.empty()) {
       if (std::optional<jinja::value> parameters = json_value(schema)) {
         function->insert("parameters", *parameters);
       }

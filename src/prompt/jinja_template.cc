@@ -10,6 +10,8 @@
 #include "prompt/jinja_program.h"
 #include "prompt/json_value.h"
 #include "prompt/template_probe.h"
+#include "prompt/thinking_switches.h"
+#include "prompt/tools_as_text.h"
 
 namespace kvern::prompt {
 namespace {
@@ -66,6 +68,7 @@ class JinjaTemplate final : public ChatTemplate {
     dialect_ = probed.dialect;
     traits_ = std::move(probed.traits);
   }
+  void learn(ThinkingSwitches switches) { switches_ = std::move(switches); }
   void warn(std::string warning) { traits_.warning = std::move(warning); }
 
   Result<std::vector<Span>> run(const std::vector<ir::Message>& messages, const std::vector<ir::Tool>& tools,
@@ -91,7 +94,10 @@ class JinjaTemplate final : public ChatTemplate {
     const auto* messages = std::get_if<std::vector<ir::Message>>(&request.prompt);
     KV_CHECK(messages != nullptr);
     if (std::optional<Error> error = check_options(request.template_options)) return std::move(*error);
-    return run(*messages, request.tools, request.template_options, dialect_);
+    TemplateOptions options = request.template_options;
+    set_thinking(request.reasoning, switches_, options);
+    if (traits_.tools) return run(*messages, request.tools, options, dialect_);
+    return run(tools_as_text(*messages, request.tools, traits_.system), {}, options, dialect_);
   }
   const TemplateTraits& traits() const override { return traits_; }
 
@@ -101,6 +107,7 @@ class JinjaTemplate final : public ChatTemplate {
   RenderLimits limits_;
   TemplateDialect dialect_;
   TemplateTraits traits_;
+  ThinkingSwitches switches_;
 };
 
 Result<std::shared_ptr<JinjaTemplate>> make_template(std::string_view source, const TemplateTokens& tokens,
@@ -109,16 +116,28 @@ Result<std::shared_ptr<JinjaTemplate>> make_template(std::string_view source, co
   if (!program.ok()) return std::move(program).error();
   auto made = std::make_shared<JinjaTemplate>(std::move(*program), tokens, limits);
   std::optional<Error> over_bound;
-  const TrialRender trial = [&](const std::vector<ir::Message>& messages, const std::vector<ir::Tool>& tools,
-                                const TemplateDialect& dialect) -> Result<std::vector<Span>> {
+  const auto attempt = [&](const std::vector<ir::Message>& messages, const std::vector<ir::Tool>& tools,
+                           const TemplateOptions& options,
+                           const TemplateDialect& dialect) -> Result<std::vector<Span>> {
     if (over_bound) return *over_bound;  // one trial that runs away is enough
-    Result<std::vector<Span>> spans = made->run(messages, tools, {}, dialect);
+    Result<std::vector<Span>> spans = made->run(messages, tools, options, dialect);
     if (!spans.ok() && spans.error().param.empty()) over_bound = spans.error();
     return spans;
   };
-  ProbeResult probed = probe_template(source, trial);
+  ProbeResult probed =
+      probe_template(source, [&](const std::vector<ir::Message>& messages, const std::vector<ir::Tool>& tools,
+                                 const TemplateDialect& dialect) { return attempt(messages, tools, {}, dialect); });
+  ThinkingSwitches switches =
+      probe_thinking(source, [&](const std::vector<ir::Message>& messages, const TemplateOptions& options) {
+        std::string text;
+        const auto spans = attempt(messages, {}, options, probed.dialect);
+        if (!spans.ok()) return text;
+        for (const Span& span : *spans) text += span.text;
+        return text;
+      });
   if (over_bound) return std::move(*over_bound);
   made->learn(std::move(probed));
+  made->learn(std::move(switches));
   return made;
 }
 
