@@ -50,7 +50,8 @@ class Rewriter {
     // Templates that want turns to alternate see one: the results, and what the user says behind them.
     const bool joins = after_results_ && of_user;
     if (!joins) {
-      out_.push_back({message.role == ir::Role::kTool ? ir::Role::kUser : message.role, message.name, {}});
+      const bool of_tool = message.role == ir::Role::kTool;
+      out_.push_back({of_tool ? ir::Role::kUser : message.role, of_tool ? std::string() : message.name, {}});
       after_call_ = false;
       has_text_ = false;
     }
