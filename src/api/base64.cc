@@ -1,7 +1,5 @@
 #include "api/base64.h"
 
-#include <sodium.h>
-
 #include <array>
 #include <cstdint>
 
@@ -63,19 +61,6 @@ bool is_base64(std::string_view text) noexcept {
     if (kStandardValues[static_cast<unsigned char>(c)] == kNone) return false;
   }
   return true;
-}
-
-std::optional<std::string> from_base64(std::string_view text) {
-  std::string out(text.size() / 4 * 3 + 3, '\0');
-  std::size_t size = 0;
-  const char* end = nullptr;
-  if (sodium_base642bin(reinterpret_cast<unsigned char*>(out.data()), out.size(), text.data(), text.size(), nullptr,
-                        &size, &end, sodium_base64_VARIANT_ORIGINAL) != 0 ||
-      end != text.data() + text.size()) {
-    return std::nullopt;
-  }
-  out.resize(size);
-  return out;
 }
 
 }  // namespace kvern::api

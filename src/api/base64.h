@@ -14,7 +14,5 @@ std::string base64url(std::string_view bytes);
 std::optional<std::string> from_base64url(std::string_view text);
 /// Whether `text` is standard base64 with its padding; not empty, no line breaks.
 bool is_base64(std::string_view text) noexcept;
-/// Its bytes, or nullopt for what is no standard base64 with its padding; of an empty text none.
-std::optional<std::string> from_base64(std::string_view text);
 
 }  // namespace kvern::api

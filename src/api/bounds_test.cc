@@ -157,7 +157,7 @@ std::vector<Row> rows() {
          }
          return body.with(R"("text":{"format":{"type":"json_schema","name":"a","schema":)" + schema(n) + "}}");
        },
-       kOnlyBare},  // constrained answers are refused there
+       kOnlyBare},
       {Limit::kChoices,
        3,
        [](const Body& body, std::size_t n) { return body.with("\"n\":" + std::to_string(n)); },

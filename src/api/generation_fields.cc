@@ -142,24 +142,17 @@ void decode_stopping(const Fields& fields, ir::Stopping& out) {
     decode_token_ids(*ids, Limit::kStopTokenIds, fields.path("stop_token_ids"), decoding, out.token_ids);
 }
 
-void decode_effort(const Fields& fields, std::string_view name, ir::Reasoning& out) {
-  using Effort = ir::Reasoning::Effort;
-  std::string effort;
-  if (!fields.string(name, effort)) return;
-  if (effort == "none") {
-    out.mode = ir::Reasoning::Mode::kOff;
-    return;
-  }
-  for (const Effort known :
-       {Effort::kMinimal, Effort::kLow, Effort::kMedium, Effort::kHigh, Effort::kXhigh, Effort::kMax}) {
-    if (effort != to_string(known)) continue;
-    out.mode = ir::Reasoning::Mode::kOn;
-    out.effort = known;
-    return;
-  }
-  fields.decoding().fail(
-      fields.path(name),
-      fmt::format("must be one of none, minimal, low, medium, high, xhigh, max, not {}", shown(effort)));
+void check_response_format(const Fields& fields) {
+  Decoding& decoding = fields.decoding();
+  const auto format = fields.object("response_format");
+  if (!format) return;
+  const Path path = fields.path("response_format");
+  const Fields inner(*format, path, decoding);
+  std::string type;
+  inner.required("type");
+  if (!inner.string("type", type) || type == "text") return;
+  if (type == "json_object" || type == "json_schema") return decoding.unsupported(inner.path("type"), "only text");
+  decoding.fail(inner.path("type"), fmt::format("must be text, json_object or json_schema, not {}", shown(type)));
 }
 
 void decode_hints(const Fields& fields, ir::Request& request, std::vector<std::string>& left_out) {

@@ -1,11 +1,6 @@
 // The fields that OpenAI's two generating endpoints share: sampling, stopping, hints, and what neither serves yet.
 #pragma once
 
-#include <map>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "api/fields.h"
 #include "ir/request.h"
 
@@ -29,8 +24,8 @@ void decode_hints(const Fields& fields, ir::Request& request, std::vector<std::s
 void decode_stop(const Fields& fields, std::string_view name, std::vector<std::string>& out);
 /// Harnesses and MCP bring dots, dashes and other scripts into names, so only what would break a line is refused.
 bool is_tool_name(std::string_view name);
-/// How much to think, in OpenAI's words; "none" is not at all.
-void decode_effort(const Fields& fields, std::string_view name, ir::Reasoning& out);
+/// `response_format`: only text is served.
+void check_response_format(const Fields& fields);
 /// `metadata` and `user`: typed and bounded, then left alone.
 void check_labels(const Fields& fields);
 /// Token ids of 0 .. 2^31-1; the vocabulary is checked where it is known.

@@ -1,5 +1,4 @@
-// Images and files in OpenAI's two conversational APIs, which name their members alike. Their bytes stand in the body:
-// no address is ever fetched, no upload is kept.
+// Images and files as OpenAI's dialects carry them: `data:` URLs and base64. Nothing is fetched, no uploads are kept.
 #pragma once
 
 #include <optional>
@@ -10,10 +9,12 @@
 
 namespace kvern::api {
 
-/// An object with a data: URL under `key` and perhaps a `detail`. nullopt, and a fault that names the field, for what
-/// cannot be taken; likewise below.
-std::optional<ir::Part> image_of(const Fields& object, std::string_view key);
-/// An object with `file_data`, a data: URL or bare base64, and perhaps a `filename`. Files of text become text.
-std::optional<ir::Part> file_of(const Fields& object);
+/// An id of an upload, of which there are none here, is a fault.
+void refuse_file_id(const Fields& part);
+/// The image of the `data:` URL in the field `name`; nullopt, and a fault that names the field, where it is none.
+std::optional<ir::Image> decode_image_url(const Fields& fields, std::string_view name);
+/// `file_data`, a data URL or bare base64, with `filename`. Files whose type is text become text. A `file_id` or
+/// `file_url` is a fault.
+std::optional<ir::Document> decode_file(const Fields& fields);
 
 }  // namespace kvern::api

@@ -3,8 +3,8 @@
 
 #include <chrono>
 #include <cstdint>
-#include <set>
 #include <string>
+#include <vector>
 
 #include "base/strong_id.h"
 
@@ -15,11 +15,10 @@ struct AnswerHead {
   RequestId id;
   std::chrono::seconds created{};
   std::string model;
-  std::uint32_t choices = 1;  // of each prompt
-  std::uint32_t answers = 1;  // of all prompts: what the indices count
-  bool logprobs = false;      // asked for
-  /// Tools whose calls the client sees as raw text.
-  std::set<std::string> custom_tools = {};
+  std::uint32_t choices = 1;                   // of each prompt
+  std::uint32_t answers = 1;                   // of all prompts: what the indices count
+  bool logprobs = false;                       // asked for
+  std::vector<std::string> custom_tools = {};  // names of the tools that are called with raw text
 };
 
 }  // namespace kvern::api

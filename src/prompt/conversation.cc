@@ -31,6 +31,7 @@ jinja::value content(const std::string& text, const TemplateDialect& dialect) {
   return parts;
 }
 
+/// Templates know functions only: a custom tool is one whose single argument is the raw text.
 constexpr std::string_view kRawInputSchema =
     R"({"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]})";
 
@@ -102,11 +103,13 @@ class MessageBuilder {
   }
   void add(const ir::ToolResult& block) {
     if (dirty_) flush();
+    std::string text;
+    for (const ir::Part& part : block.parts) text += std::visit(PartText{}, part);
     auto object = mk_val<jinja::value_object>();
     object->insert("role", ours("tool"));
     if (!block.name.empty()) object->insert("name", input(block.name));
     if (!block.call_id.empty()) object->insert("tool_call_id", input(block.call_id));
-    object->insert("content", content(result_text(block), dialect_));
+    object->insert("content", content(text, dialect_));
     out_.push_back(object);
   }
 
@@ -169,14 +172,8 @@ std::string argument_text(const ir::ToolCall& call) {
   return out + "}";
 }
 
-std::string_view schema_of(const ir::Tool& tool) {
+std::string_view tool_schema(const ir::Tool& tool) {
   return tool.kind == ir::ToolKind::kCustom ? kRawInputSchema : std::string_view(tool.parameters);
-}
-
-std::string result_text(const ir::ToolResult& result) {
-  std::string out;
-  for (const ir::Part& part : result.parts) out += std::visit(PartText{}, part);
-  return out;
 }
 
 jinja::value conversation_messages(const std::vector<ir::Message>& messages, const TemplateDialect& dialect) {
@@ -194,7 +191,8 @@ jinja::value conversation_tools(const std::vector<ir::Tool>& tools, const Templa
     auto function = mk_val<jinja::value_object>();
     function->insert("name", input(ir::prompt_name(tool.tool_namespace, tool.name)));
     if (!tool.description.empty()) function->insert("description", input(tool.description));
-    if (const std::string_view schema = schema_of(tool); !schema.empty()) {
+    const std::string_view schema = tool_schema(tool);
+    if (!schema.empty()) {
       if (std::optional<jinja::value> parameters = json_value(schema)) {
         function->insert("parameters", *parameters);
       }

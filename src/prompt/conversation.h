@@ -23,13 +23,10 @@ struct TemplateDialect {
 jinja::value conversation_messages(const std::vector<ir::Message>& messages, const TemplateDialect& dialect);
 /// None when there are no tools, as most templates test for.
 jinja::value conversation_tools(const std::vector<ir::Tool>& tools, const TemplateDialect& dialect);
-/// The arguments of a call as the model writes them; of a custom tool the object that holds its raw input.
+/// A call's arguments as templates know them: those of a custom tool, which is raw text, as {"input": text}.
 std::string argument_text(const ir::ToolCall& call);
-/// The schema a model is shown, as JSON text; templates know functions only, so a custom tool is one whose single
-/// argument is the raw text.
-std::string_view schema_of(const ir::Tool& tool);
-/// The texts of a result joined; images and bytes have none.
-std::string result_text(const ir::ToolResult& result);
+/// A tool's schema likewise; empty: none.
+std::string_view tool_schema(const ir::Tool& tool);
 /// Bytes of everything the client wrote: what a rendering's budget grows with.
 std::size_t conversation_bytes(const std::vector<ir::Message>& messages, const std::vector<ir::Tool>& tools);
 

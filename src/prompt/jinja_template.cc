@@ -10,8 +10,7 @@
 #include "prompt/jinja_program.h"
 #include "prompt/json_value.h"
 #include "prompt/template_probe.h"
-#include "prompt/thinking_switches.h"
-#include "prompt/tools_as_text.h"
+#include "prompt/told_tools.h"
 
 namespace kvern::prompt {
 namespace {
@@ -66,9 +65,9 @@ class JinjaTemplate final : public ChatTemplate {
   /// Before the template is shared.
   void learn(ProbeResult probed) {
     dialect_ = probed.dialect;
+    thinking_ = probed.thinking;
     traits_ = std::move(probed.traits);
   }
-  void learn(ThinkingSwitches switches) { switches_ = std::move(switches); }
   void warn(std::string warning) { traits_.warning = std::move(warning); }
 
   Result<std::vector<Span>> run(const std::vector<ir::Message>& messages, const std::vector<ir::Tool>& tools,
@@ -95,9 +94,10 @@ class JinjaTemplate final : public ChatTemplate {
     KV_CHECK(messages != nullptr);
     if (std::optional<Error> error = check_options(request.template_options)) return std::move(*error);
     TemplateOptions options = request.template_options;
-    set_thinking(request.reasoning, switches_, options);
-    if (traits_.tools) return run(*messages, request.tools, options, dialect_);
-    return run(tools_as_text(*messages, request.tools, traits_.system), {}, options, dialect_);
+    set_thinking(request.reasoning, thinking_, options);
+    if (!traits_.tools && needs_telling(*messages, request.tools))
+      return run(with_told_tools(*messages, request.tools, traits_.system), {}, options, dialect_);
+    return run(*messages, request.tools, options, dialect_);
   }
   const TemplateTraits& traits() const override { return traits_; }
 
@@ -106,8 +106,8 @@ class JinjaTemplate final : public ChatTemplate {
   TemplateTokens tokens_;
   RenderLimits limits_;
   TemplateDialect dialect_;
+  ThinkingSwitches thinking_;
   TemplateTraits traits_;
-  ThinkingSwitches switches_;
 };
 
 Result<std::shared_ptr<JinjaTemplate>> make_template(std::string_view source, const TemplateTokens& tokens,
@@ -116,28 +116,17 @@ Result<std::shared_ptr<JinjaTemplate>> make_template(std::string_view source, co
   if (!program.ok()) return std::move(program).error();
   auto made = std::make_shared<JinjaTemplate>(std::move(*program), tokens, limits);
   std::optional<Error> over_bound;
-  const auto attempt = [&](const std::vector<ir::Message>& messages, const std::vector<ir::Tool>& tools,
-                           const TemplateOptions& options,
-                           const TemplateDialect& dialect) -> Result<std::vector<Span>> {
+  const TrialRender trial = [&](const std::vector<ir::Message>& messages, const std::vector<ir::Tool>& tools,
+                                const TemplateOptions& options,
+                                const TemplateDialect& dialect) -> Result<std::vector<Span>> {
     if (over_bound) return *over_bound;  // one trial that runs away is enough
     Result<std::vector<Span>> spans = made->run(messages, tools, options, dialect);
     if (!spans.ok() && spans.error().param.empty()) over_bound = spans.error();
     return spans;
   };
-  ProbeResult probed =
-      probe_template(source, [&](const std::vector<ir::Message>& messages, const std::vector<ir::Tool>& tools,
-                                 const TemplateDialect& dialect) { return attempt(messages, tools, {}, dialect); });
-  ThinkingSwitches switches =
-      probe_thinking(source, [&](const std::vector<ir::Message>& messages, const TemplateOptions& options) {
-        std::string text;
-        const auto spans = attempt(messages, {}, options, probed.dialect);
-        if (!spans.ok()) return text;
-        for (const Span& span : *spans) text += span.text;
-        return text;
-      });
+  ProbeResult probed = probe_template(source, trial);
   if (over_bound) return std::move(*over_bound);
   made->learn(std::move(probed));
-  made->learn(std::move(switches));
   return made;
 }
 

@@ -11,6 +11,20 @@
 namespace kvern::api {
 namespace {
 
+/// `logprobs` switches them on, `top_logprobs` says how many alternatives come with each.
+void decode_logprobs(const Fields& fields, std::optional<std::uint32_t>& out) {
+  Decoding& decoding = fields.decoding();
+  bool wanted = false;
+  fields.boolean("logprobs", wanted);
+  std::uint32_t alternatives = 0;
+  fields.integer("top_logprobs", 0, static_cast<std::int64_t>(decoding.limits()[Limit::kTopLogprobs]), alternatives);
+  if (wanted) {
+    out = alternatives;
+  } else if (alternatives > 0) {
+    decoding.fail(fields.path("top_logprobs"), "goes only with `logprobs`: true");
+  }
+}
+
 /// What api/unserved_fields.h cannot say in a row.
 void refuse_unserved(const Fields& fields) {
   Decoding& decoding = fields.decoding();
@@ -25,13 +39,18 @@ void refuse_unserved(const Fields& fields) {
   }
 }
 
-void decode_own(const Fields& fields, ir::Request& request) {
-  request.prompt = decode_chat_messages(fields);
-  request.tools = decode_chat_tools(fields);
+void decode_own(const Fields& fields, Call& call) {
+  ir::Request& request = call.request;
+  CacheMarks marks(CacheMarks::Excess::kClip);
+  request.tools = decode_chat_tools(fields, marks);  // first: they stand first in prompts
   request.tool_choice = decode_chat_tool_choice(fields, request.tools);
-  decode_chat_options(fields, request);
+  request.prompt = decode_chat_messages(fields, marks);
+  request.response_format = decode_chat_format(fields);
+  request.reasoning = decode_chat_reasoning(fields);
+  decode_logprobs(fields, request.logprobs);
   decode_template_options(fields, request.template_options);
   refuse_unserved(fields);
+  call.left_out = marks.take_clipped();
 }
 
 }  // namespace

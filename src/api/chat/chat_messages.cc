@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -19,69 +21,91 @@ std::optional<ir::Role> role_of(std::string_view name) {
   return std::nullopt;
 }
 
-/// `image_url` is an object with a `url`, or the URL itself as some clients have it.
+/// A part of a content, and where the prompt up to it is to be kept.
+struct Piece {
+  ir::Part part;
+  std::optional<ir::CacheMark> cache;
+};
+
+struct PartType {
+  std::string_view name;
+  std::optional<ir::Part> (*decode)(const Fields& part);
+};
+
+std::optional<ir::Part> text_of(const Fields& part, std::string_view name) {
+  ir::Text text;
+  if (!part.required(name) || !part.string(name, text.text)) return std::nullopt;
+  return text;
+}
+std::optional<ir::Part> text_part(const Fields& part) { return text_of(part, "text"); }
+std::optional<ir::Part> refusal_part(const Fields& part) { return text_of(part, "refusal"); }
+
 std::optional<ir::Part> image_part(const Fields& part) {
-  if (!part.required("image_url")) return std::nullopt;
-  if (part.find("image_url")->is(json::Kind::kString)) return image_of(part, "image_url");
   const auto object = part.object("image_url");
-  if (!object) return std::nullopt;
+  if (!part.required("image_url") || !object) return std::nullopt;
   const Path path = part.path("image_url");
-  return image_of(Fields(*object, path, part.decoding()), "url");
+  const Fields inner(*object, path, part.decoding());
+  auto image = decode_image_url(inner, "url");
+  if (!image) return std::nullopt;
+  inner.string("detail", Limit::kNameBytes, image->detail);
+  return *std::move(image);
 }
 
 std::optional<ir::Part> file_part(const Fields& part) {
   const auto object = part.object("file");
   if (!part.required("file") || !object) return std::nullopt;
   const Path path = part.path("file");
-  return file_of(Fields(*object, path, part.decoding()));
+  auto file = decode_file(Fields(*object, path, part.decoding()));
+  if (!file) return std::nullopt;
+  return *std::move(file);
 }
 
-void decode_part(json::Value value, const Path& path, Decoding& decoding, std::vector<ir::Part>& out) {
+constexpr std::array kPartTypes{PartType{"text", text_part}, PartType{"refusal", refusal_part},
+                                PartType{"image_url", image_part}, PartType{"file", file_part}};
+
+void decode_part(json::Value value, const Path& path, Decoding& decoding, CacheMarks& marks, std::vector<Piece>& out) {
   if (!value.is(json::Kind::kObject)) return decoding.wrong_type(path, "an object", value.kind());
   const Fields part(value, path, decoding);
-  std::string type;
-  if (!part.required("type") || !part.string("type", type)) return;
-  if (type == "image_url" || type == "file") {
-    if (auto media = type == "file" ? file_part(part) : image_part(part)) out.push_back(*std::move(media));
-    return;
-  }
-  const bool refusal = type == "refusal";
-  if (!refusal && type != "text") {
+  std::string name;
+  if (!part.required("type") || !part.string("type", name)) return;
+  const auto type = std::ranges::find(kPartTypes, name, &PartType::name);
+  if (type == kPartTypes.end()) {
     for (const std::string_view known : {"input_audio", "video_url", "audio_url", "image"}) {
-      if (type == known) return decoding.unsupported(part.path("type"), fmt::format("no parts of type {}", known));
+      if (name == known) return decoding.unsupported(part.path("type"), fmt::format("no parts of type {}", known));
     }
-    return decoding.fail(part.path("type"), fmt::format("must be text, image_url or file, not {}", shown(type)));
+    return decoding.fail(part.path("type"), fmt::format("must be text, image_url or file, not {}", shown(name)));
   }
-  const std::string_view name = refusal ? "refusal" : "text";
-  ir::Text text;
-  if (part.required(name) && part.string(name, text.text)) out.emplace_back(std::move(text));
+  if (auto decoded = type->decode(part)) out.push_back({*std::move(decoded), marks.read(part)});
 }
 
-/// null, a string, or an array of parts, which stay apart.
-std::vector<ir::Part> decode_content(const Fields& message) {
-  std::vector<ir::Part> out;
+/// null, a string, or an array of parts, which stay apart. A mark on the message stands for one on its last part.
+std::vector<Piece> decode_content(const Fields& message, CacheMarks& marks) {
+  std::vector<Piece> out;
   const auto content = message.find("content");
   if (!content) return out;
   Decoding& decoding = message.decoding();
   const Path path = message.path("content");
   if (content->is(json::Kind::kString)) {
-    out.emplace_back(ir::Text{content->string()});
+    out.push_back({ir::Text{content->string()}, std::nullopt});
   } else if (content->is(json::Kind::kArray)) {
     if (!decoding.within(Limit::kParts, content->size(), path)) return out;
     std::size_t index = 0;
     for (const auto& child : content->children()) {
       if (decoding.failed()) break;
-      decode_part(child.value, element_of(path, index++), decoding, out);
+      decode_part(child.value, element_of(path, index++), decoding, marks, out);
     }
   } else {
     decoding.wrong_type(path, "a string or an array of parts", content->kind());
   }
+  const auto mark = marks.read(message);
+  if (mark && !out.empty()) out.back().cache = mark;
   return out;
 }
 
-void add_content(const Fields& message, ir::Message& out) {
-  for (ir::Part& part : decode_content(message))
-    std::visit([&](auto& content) { out.blocks.push_back({std::move(content), std::nullopt}); }, part);
+void add_blocks(std::vector<Piece> pieces, std::vector<ir::Block>& out) {
+  for (Piece& piece : pieces) {
+    std::visit([&](auto& content) { out.push_back({std::move(content), piece.cache}); }, piece.part);
+  }
 }
 
 /// Clients give reasoning back under the name they read it from; `reasoning_details` is a list of texts.
@@ -119,21 +143,21 @@ void decode_call(json::Value call, const Path& path, Decoding& decoding, std::ve
   if (custom) out_call.kind = ir::ToolKind::kCustom;
   if (fields.required("id")) fields.string("id", Limit::kIdBytes, out_call.id);
   if (!fields.required(type)) return;
-  const auto object = fields.object(type);
-  if (!object) return;
+  const auto called = fields.object(type);
+  if (!called) return;
   const Path inner_path = fields.path(type);
-  const Fields inner(*object, inner_path, decoding);
+  const Fields inner(*called, inner_path, decoding);
   if (inner.required("name")) inner.string("name", Limit::kToolNameBytes, out_call.name);
-  const std::string_view arguments = custom ? "input" : "arguments";
-  if (inner.required(arguments)) inner.string(arguments, out_call.arguments);
+  const std::string_view text = custom ? "input" : "arguments";
+  if (inner.required(text)) inner.string(text, out_call.arguments);
   out.push_back({std::move(out_call), std::nullopt});
 }
 
-void decode_assistant(const Fields& fields, ir::Message& out) {
+void decode_assistant(const Fields& fields, CacheMarks& marks, ir::Message& out) {
   Decoding& decoding = fields.decoding();
   if (std::string reasoning = decode_reasoning(fields); !reasoning.empty())
     out.blocks.push_back({ir::Thinking{std::move(reasoning), {}, {}}, std::nullopt});
-  add_content(fields, out);
+  add_blocks(decode_content(fields, marks), out.blocks);
   std::string refusal;
   if (fields.string("refusal", refusal) && !refusal.empty())
     out.blocks.push_back({ir::Text{std::move(refusal)}, std::nullopt});
@@ -146,7 +170,7 @@ void decode_assistant(const Fields& fields, ir::Message& out) {
   for (const auto& child : calls->children()) decode_call(child.value, element_of(path, index++), decoding, out.blocks);
 }
 
-ir::Message decode_message(json::Value value, const Path& path, Decoding& decoding) {
+ir::Message decode_message(json::Value value, const Path& path, Decoding& decoding, CacheMarks& marks) {
   ir::Message out;
   if (!value.is(json::Kind::kObject)) {
     decoding.wrong_type(path, "an object", value.kind());
@@ -168,7 +192,7 @@ ir::Message decode_message(json::Value value, const Path& path, Decoding& decodi
   out.role = *role;
   fields.string("name", Limit::kNameBytes, out.name);
   if (*role == ir::Role::kAssistant) {
-    decode_assistant(fields, out);
+    decode_assistant(fields, marks, out);
     return out;
   }
   if (!value.find("content")) {
@@ -177,17 +201,21 @@ ir::Message decode_message(json::Value value, const Path& path, Decoding& decodi
     ir::ToolResult result;
     if (fields.required("tool_call_id")) fields.string("tool_call_id", Limit::kIdBytes, result.call_id);
     result.name = out.name;
-    result.parts = decode_content(fields);
-    out.blocks.push_back({std::move(result), std::nullopt});
+    std::optional<ir::CacheMark> mark;
+    for (Piece& piece : decode_content(fields, marks)) {
+      result.parts.push_back(std::move(piece.part));
+      if (piece.cache) mark = piece.cache;
+    }
+    out.blocks.push_back({std::move(result), mark});
   } else {
-    add_content(fields, out);
+    add_blocks(decode_content(fields, marks), out.blocks);
   }
   return out;
 }
 
 }  // namespace
 
-std::vector<ir::Message> decode_chat_messages(const Fields& fields) {
+std::vector<ir::Message> decode_chat_messages(const Fields& fields, CacheMarks& marks) {
   std::vector<ir::Message> out;
   Decoding& decoding = fields.decoding();
   if (!fields.required("messages")) return out;
@@ -201,7 +229,7 @@ std::vector<ir::Message> decode_chat_messages(const Fields& fields) {
   std::size_t index = 0;
   for (const auto& child : messages->children()) {
     if (decoding.failed()) break;
-    out.push_back(decode_message(child.value, element_of(path, index++), decoding));
+    out.push_back(decode_message(child.value, element_of(path, index++), decoding, marks));
   }
   return out;
 }

@@ -2,75 +2,94 @@
 
 #include <fmt/format.h>
 
-#include <optional>
-#include <string>
-
-#include "api/generation_fields.h"
-
 namespace kvern::api {
 namespace {
 
-/// `logprobs` switches them on, `top_logprobs` says how many alternatives come with each.
-void decode_logprobs(const Fields& fields, std::optional<std::uint32_t>& out) {
-  Decoding& decoding = fields.decoding();
-  bool wanted = false;
-  fields.boolean("logprobs", wanted);
-  std::uint32_t alternatives = 0;
-  fields.integer("top_logprobs", 0, static_cast<std::int64_t>(decoding.limits()[Limit::kTopLogprobs]), alternatives);
-  if (wanted) {
-    out = alternatives;
-  } else if (alternatives > 0) {
-    decoding.fail(fields.path("top_logprobs"), "goes only with `logprobs`: true");
+void decode_effort(const Fields& fields, ir::Reasoning& out) {
+  using Effort = ir::Reasoning::Effort;
+  std::string name;
+  if (!fields.string("reasoning_effort", name)) return;
+  if (name == "none") {
+    out.mode = ir::Reasoning::Mode::kOff;
+    return;
+  }
+  for (const Effort effort :
+       {Effort::kMinimal, Effort::kLow, Effort::kMedium, Effort::kHigh, Effort::kXhigh, Effort::kMax}) {
+    if (name != to_string(effort)) continue;
+    out.effort = effort;
+    out.mode = ir::Reasoning::Mode::kOn;
+  }
+  if (!out.effort) {
+    fields.decoding().fail(fields.path("reasoning_effort"),
+                           fmt::format("must be none, minimal, low, medium, high, xhigh or max, not {}", shown(name)));
   }
 }
 
-void decode_schema(const Fields& format, ir::ResponseFormat& out) {
-  const auto object = format.object("json_schema");
-  if (!format.required("json_schema") || !object) return;
-  const Path path = format.path("json_schema");
-  const Fields fields(*object, path, format.decoding());
-  if (fields.required("name")) fields.string("name", Limit::kNameBytes, out.name);
-  fields.string("description", Limit::kToolDescriptionBytes, out.description);
-  fields.boolean("strict", out.strict);
-  const auto schema = fields.object("schema");
-  if (schema && format.decoding().within(Limit::kToolSchemaBytes, schema->raw().size(), fields.path("schema")))
-    out.schema = schema->raw();
-}
-
-void decode_response_format(const Fields& fields, ir::ResponseFormat& out) {
-  const auto object = fields.object("response_format");
+/// {"type": "enabled" | "disabled" | "adaptive", "clear_thinking"?: false keeps that of earlier turns}.
+void decode_thinking(const Fields& fields, ir::Reasoning& out) {
+  const auto object = fields.object("thinking");
   if (!object) return;
-  const Path path = fields.path("response_format");
-  const Fields format(*object, path, fields.decoding());
+  const Path path = fields.path("thinking");
+  const Fields thinking(*object, path, fields.decoding());
+  bool clear = true;
+  if (thinking.boolean("clear_thinking", clear))
+    out.history = clear ? ir::Reasoning::History::kDrop : ir::Reasoning::History::kKeep;
   std::string type;
-  if (!format.required("type") || !format.string("type", type) || type == "text") return;
-  if (type == "json_object") {
-    out.kind = ir::ResponseFormat::Kind::kJsonObject;
-  } else if (type == "json_schema") {
-    out.kind = ir::ResponseFormat::Kind::kJsonSchema;
-    decode_schema(format, out);
+  if (!thinking.required("type") || !thinking.string("type", type)) return;
+  if (type == "enabled") {
+    out.mode = ir::Reasoning::Mode::kOn;
+  } else if (type == "disabled") {
+    out.mode = ir::Reasoning::Mode::kOff;
+  } else if (type == "adaptive") {
+    out.mode = ir::Reasoning::Mode::kAdaptive;
   } else {
-    fields.decoding().fail(format.path("type"),
-                           fmt::format("must be text, json_object or json_schema, not {}", shown(type)));
+    fields.decoding().fail(thinking.path("type"),
+                           fmt::format("must be enabled, disabled or adaptive, not {}", shown(type)));
   }
-}
-
-/// How many words to make: typed, then left alone, as no model here has a switch for it.
-void check_verbosity(const Fields& fields) {
-  std::string verbosity;
-  if (!fields.string("verbosity", verbosity)) return;
-  if (verbosity != "low" && verbosity != "medium" && verbosity != "high")
-    fields.decoding().fail(fields.path("verbosity"),
-                           fmt::format("must be low, medium or high, not {}", shown(verbosity)));
 }
 
 }  // namespace
 
-void decode_chat_options(const Fields& fields, ir::Request& request) {
-  decode_logprobs(fields, request.logprobs);
-  decode_response_format(fields, request.response_format);
-  decode_effort(fields, "reasoning_effort", request.reasoning);
-  check_verbosity(fields);
+ir::Reasoning decode_chat_reasoning(const Fields& fields) {
+  ir::Reasoning out;
+  decode_effort(fields, out);
+  decode_thinking(fields, out);
+  bool enabled = false;
+  if (fields.boolean("enable_thinking", enabled))
+    out.mode = enabled ? ir::Reasoning::Mode::kOn : ir::Reasoning::Mode::kOff;
+  return out;
+}
+
+ir::ResponseFormat decode_chat_format(const Fields& fields) {
+  using Kind = ir::ResponseFormat::Kind;
+  ir::ResponseFormat out;
+  Decoding& decoding = fields.decoding();
+  const auto format = fields.object("response_format");
+  if (!format) return out;
+  const Path path = fields.path("response_format");
+  const Fields outer(*format, path, decoding);
+  std::string type;
+  if (!outer.required("type") || !outer.string("type", type) || type == "text") return out;
+  if (type == "json_object") {
+    out.kind = Kind::kJsonObject;
+    return out;
+  }
+  if (type != "json_schema") {
+    decoding.fail(outer.path("type"), fmt::format("must be text, json_object or json_schema, not {}", shown(type)));
+    return out;
+  }
+  const auto object = outer.object("json_schema");
+  if (!outer.required("json_schema") || !object) return out;
+  const Path inner_path = outer.path("json_schema");
+  const Fields inner(*object, inner_path, decoding);
+  out.kind = Kind::kJsonSchema;
+  if (inner.required("name")) inner.string("name", Limit::kNameBytes, out.name);
+  inner.string("description", Limit::kToolDescriptionBytes, out.description);
+  inner.boolean("strict", out.strict);
+  const auto schema = inner.object("schema");
+  if (schema && decoding.within(Limit::kToolSchemaBytes, schema->raw().size(), inner.path("schema")))
+    out.schema = schema->raw();
+  return out;
 }
 
 }  // namespace kvern::api

@@ -1,4 +1,4 @@
-// What a chat body says about its answer and no other OpenAI endpoint says alike.
+// How a chat's model is to think, and what its answer is to be.
 #pragma once
 
 #include "api/fields.h"
@@ -6,8 +6,9 @@
 
 namespace kvern::api {
 
-/// `logprobs` with `top_logprobs`, `response_format`, `reasoning_effort`, `verbosity`. The format is carried for the
-/// parser; nothing enforces it here.
-void decode_chat_options(const Fields& fields, ir::Request& request);
+/// `reasoning_effort` as OpenAI has it, `enable_thinking` as Qwen's servers do, `thinking` as DeepSeek's and GLM's do.
+ir::Reasoning decode_chat_reasoning(const Fields& fields);
+/// `response_format`: carried in the ir; nothing enforces it yet.
+ir::ResponseFormat decode_chat_format(const Fields& fields);
 
 }  // namespace kvern::api

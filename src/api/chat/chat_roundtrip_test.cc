@@ -37,9 +37,7 @@ ir::Message random_message(Rng& rng) {
   for (ir::Text& part : random_parts(rng)) out.blocks.push_back({std::move(part), {}});
   if (out.role == ir::Role::kAssistant) {
     for (std::uint64_t n = rng.below(3); n > 0; --n)
-      out.blocks.push_back({ir::ToolCall{"id" + std::to_string(n), "f", random_text(rng),
-                                         rng.below(2) == 0 ? ir::ToolKind::kFunction : ir::ToolKind::kCustom},
-                            {}});
+      out.blocks.push_back({ir::ToolCall{"id" + std::to_string(n), "f", random_text(rng)}, {}});
   }
   return out;
 }
@@ -79,14 +77,8 @@ void write(const ir::Message& message, Rng& rng, json::Writer& writer) {
   if (!calls.empty()) {
     writer.key("tool_calls").begin_array();
     for (const ir::ToolCall& call : calls) {
-      const std::string_view type = to_string(call.kind);
-      writer.begin_object()
-          .member("id", call.id)
-          .member("type", type)
-          .key(type)
-          .begin_object()
-          .member("name", call.name);
-      writer.member(type == "custom" ? "input" : "arguments", call.arguments).end_object().end_object();
+      writer.begin_object().member("id", call.id).member("type", "function").key("function").begin_object();
+      writer.member("name", call.name).member("arguments", call.arguments).end_object().end_object();
     }
     writer.end_array();
   }

@@ -21,8 +21,8 @@ struct Choice {
   ir::BlockKind kind = ir::BlockKind::kText;
   std::int64_t calls = 0;
   bool without_arguments = false;  // the last call has had none yet
-  bool custom = false;             // the last call's client sees raw text
-  CustomInput input;               // of that call
+  bool custom = false;             // it is one of a custom tool
+  CustomInput input = {};          // of which the client sees the raw text
 };
 
 class ChatStream final : public Encoder {
@@ -63,9 +63,9 @@ class ChatStream final : public Encoder {
     choice.kind = start.kind;
     if (choice.kind != ir::BlockKind::kToolCall) return;
     give_empty_arguments(choice, out);
-    choice.custom = head_.custom_tools.contains(start.name);
+    choice.custom = std::ranges::find(head_.custom_tools, start.name) != head_.custom_tools.end();
+    choice.input = {};
     choice.without_arguments = !choice.custom;
-    if (choice.custom) choice.input = {};
     begin_chunk(out);
     out += R"({"tool_calls":[{"index":)";
     json::append_number(out, choice.calls++);
@@ -78,11 +78,23 @@ class ChatStream final : public Encoder {
   }
 
   void on(Choice& choice, const ir::BlockDelta& delta, std::string& out) {
-    if (choice.kind == ir::BlockKind::kToolCall) return on_arguments(choice, delta.text, out);
+    if (choice.custom && choice.kind == ir::BlockKind::kToolCall) {
+      piece_.clear();
+      choice.input.add(delta.text, piece_);
+      return input_chunk(choice, out);
+    }
     begin_chunk(out);
-    out += choice.kind == ir::BlockKind::kText ? R"({"content":")" : R"({"reasoning_content":")";
+    switch (choice.kind) {
+      case ir::BlockKind::kText: out += R"({"content":")"; break;
+      case ir::BlockKind::kThinking: out += R"({"reasoning_content":")"; break;
+      case ir::BlockKind::kToolCall:
+        choice.without_arguments = false;
+        out += R"({"tool_calls":[{"index":)";
+        json::append_number(out, choice.calls - 1);
+        out += R"(,"function":{"arguments":")";
+    }
     json::append_escaped(out, delta.text);
-    out += R"("})";
+    out += choice.kind == ir::BlockKind::kToolCall ? R"("}}]})" : R"("})";
     if (delta.logprobs.empty()) return finish_chunk("null", out);
     out += R"(,"logprobs":{"content":[)";
     append_chat_logprobs(delta.logprobs, out);
@@ -90,33 +102,11 @@ class ChatStream final : public Encoder {
     end_chunk("null", out);
   }
 
-  void on_arguments(Choice& choice, std::string_view text, std::string& out) {
-    if (!choice.custom) {
-      choice.without_arguments = false;
-      return piece(choice, text, out);
-    }
-    piece_.clear();
-    choice.input.add(text, piece_);
-    piece(choice, piece_, out);
-  }
-
-  /// Of arguments, or of a custom tool's input.
-  void piece(const Choice& choice, std::string_view text, std::string& out) const {
-    if (text.empty()) return;
-    begin_chunk(out);
-    out += R"({"tool_calls":[{"index":)";
-    json::append_number(out, choice.calls - 1);
-    out += choice.custom ? R"(,"custom":{"input":")" : R"(,"function":{"arguments":")";
-    json::append_escaped(out, text);
-    out += R"("}}]})";
-    finish_chunk("null", out);
-  }
-
   void on(Choice& choice, const ir::BlockStop&, std::string& out) {
-    if (choice.kind != ir::BlockKind::kToolCall || !choice.custom) return;
+    if (!choice.custom || choice.kind != ir::BlockKind::kToolCall) return;
     piece_.clear();
     choice.input.finish(piece_);
-    piece(choice, piece_, out);
+    input_chunk(choice, out);
   }
 
   void on(Choice& choice, const ir::End& end, std::string& out) {
@@ -149,7 +139,23 @@ class ChatStream final : public Encoder {
   void give_empty_arguments(Choice& choice, std::string& out) {
     if (!choice.without_arguments) return;
     choice.without_arguments = false;
-    piece(choice, "{}", out);
+    begin_chunk(out);
+    out += R"({"tool_calls":[{"index":)";
+    json::append_number(out, choice.calls - 1);
+    out += R"(,"function":{"arguments":"{}"}}]})";
+    finish_chunk("null", out);
+  }
+
+  /// What is known of a custom tool's input since the last chunk.
+  void input_chunk(const Choice& choice, std::string& out) const {
+    if (piece_.empty()) return;
+    begin_chunk(out);
+    out += R"({"tool_calls":[{"index":)";
+    json::append_number(out, choice.calls - 1);
+    out += R"(,"custom":{"input":)";
+    json::append_quoted(out, piece_);
+    out += "}}]}";
+    finish_chunk("null", out);
   }
 
   void chunk(std::string_view delta, std::string_view reason, std::string& out) {
@@ -195,8 +201,8 @@ class ChatStream final : public Encoder {
   std::size_t ended_ = 0;
   ir::UsageSum usage_;
   std::string extension_;
-  std::string piece_;        // of a custom tool's input
   std::uint32_t index_ = 0;  // the choice being written
+  std::string piece_;
 };
 
 }  // namespace

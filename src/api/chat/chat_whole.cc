@@ -1,5 +1,6 @@
 #include "api/chat/chat_whole.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -20,7 +21,6 @@ struct Choice {
   std::string text;
   std::string reasoning;
   std::vector<ir::ToolCall> calls;
-  CustomInput input;     // of the last call, if its tool is a custom one
   std::string logprobs;  // entries as JSON
   ir::FinishReason reason = ir::FinishReason::kStop;
 
@@ -32,19 +32,30 @@ struct Choice {
     }
     return text;
   }
-  bool is_custom_call() const { return kind == ir::BlockKind::kToolCall && calls.back().kind == ir::ToolKind::kCustom; }
 };
+
+void write_custom(const ir::ToolCall& call, json::Writer& writer) {
+  CustomInput reader;
+  std::string input;
+  reader.add(call.arguments, input);
+  reader.finish(input);
+  writer.begin_object().member("id", call.id).member("type", "custom");
+  writer.key("custom").begin_object().member("name", call.name).member("input", input).end_object();
+  writer.end_object();
+}
 
 void write_calls(const Choice& choice, json::Writer& writer) {
   writer.key("tool_calls").begin_array();
   for (const ir::ToolCall& call : choice.calls) {
-    const bool custom = call.kind == ir::ToolKind::kCustom;
-    const std::string_view type = to_string(call.kind);
-    writer.begin_object().member("id", call.id).member("type", type);
-    writer.key(type).begin_object().member("name", call.name).key(custom ? "input" : "arguments");
+    if (call.kind == ir::ToolKind::kCustom) {
+      write_custom(call, writer);
+      continue;
+    }
+    writer.begin_object().member("id", call.id).member("type", "function");
+    writer.key("function").begin_object().member("name", call.name).key("arguments");
     // The last call of a cut answer stays as it is: "{}" would make it look complete.
     const bool cut = choice.reason == ir::FinishReason::kLength && &call == &choice.calls.back();
-    writer.value(call.arguments.empty() && !cut && !custom ? std::string("{}") : call.arguments);
+    writer.value(call.arguments.empty() && !cut ? std::string("{}") : call.arguments);
     writer.end_object().end_object();
   }
   writer.end_array();
@@ -82,16 +93,13 @@ class ChatWhole final : public Encoder {
   void add(std::uint32_t index, const ir::Event& event, std::string& out) override {
     Choice& choice = choices_[index];
     if (const auto* start = std::get_if<ir::BlockStart>(&event)) {
-      begin(choice, *start);
+      choice.kind = start->kind;
+      if (start->kind == ir::BlockKind::kToolCall)
+        choice.calls.push_back({start->call_id, start->name, {}, kind_of(start->name)});
+      choice.has_text = choice.has_text || start->kind == ir::BlockKind::kText;
     } else if (const auto* delta = std::get_if<ir::BlockDelta>(&event)) {
-      if (choice.is_custom_call()) {
-        choice.input.add(delta->text, choice.target());
-      } else {
-        choice.target() += delta->text;
-      }
+      choice.target() += delta->text;
       append_chat_logprobs(delta->logprobs, choice.logprobs);
-    } else if (std::holds_alternative<ir::BlockStop>(event)) {
-      if (choice.is_custom_call()) choice.input.finish(choice.target());
     } else if (const auto* end = std::get_if<ir::End>(&event)) {
       choice.reason = end->reason;
       usage_.add(index, end->usage);
@@ -100,13 +108,9 @@ class ChatWhole final : public Encoder {
   }
 
  private:
-  void begin(Choice& choice, const ir::BlockStart& start) const {
-    choice.kind = start.kind;
-    choice.has_text = choice.has_text || start.kind == ir::BlockKind::kText;
-    if (start.kind != ir::BlockKind::kToolCall) return;
-    const bool custom = head_.custom_tools.contains(start.name);
-    choice.calls.push_back({start.call_id, start.name, {}, custom ? ir::ToolKind::kCustom : ir::ToolKind::kFunction});
-    if (custom) choice.input = {};
+  ir::ToolKind kind_of(const std::string& name) const {
+    const bool custom = std::ranges::find(head_.custom_tools, name) != head_.custom_tools.end();
+    return custom ? ir::ToolKind::kCustom : ir::ToolKind::kFunction;
   }
 
   void write(std::string& out) const {

@@ -1,7 +1,5 @@
 #include "api/completions/completions.h"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "api/completions/completions_encode.h"
@@ -57,20 +55,6 @@ void decode_prompt(const Fields& fields, ir::Request& request) {
   }
 }
 
-/// Only text is served.
-void check_response_format(const Fields& fields) {
-  Decoding& decoding = fields.decoding();
-  const auto format = fields.object("response_format");
-  if (!format) return;
-  const Path path = fields.path("response_format");
-  const Fields inner(*format, path, decoding);
-  std::string type;
-  inner.required("type");
-  if (!inner.string("type", type) || type == "text") return;
-  if (type == "json_object" || type == "json_schema") return decoding.unsupported(inner.path("type"), "only text");
-  decoding.fail(inner.path("type"), fmt::format("must be text, json_object or json_schema, not {}", shown(type)));
-}
-
 /// What api/unserved_fields.h cannot say in a row.
 void refuse_unserved(const Fields& fields, std::uint32_t choices) {
   Decoding& decoding = fields.decoding();
@@ -80,7 +64,8 @@ void refuse_unserved(const Fields& fields, std::uint32_t choices) {
     decoding.unsupported(fields.path("best_of"), "every answer that is drawn is given; ask for them with `n`");
 }
 
-void decode_own(const Fields& fields, ir::Request& request) {
+void decode_own(const Fields& fields, Call& call) {
+  ir::Request& request = call.request;
   decode_prompt(fields, request);
   // Here 0 asks for the log probability of the chosen token.
   std::uint32_t alternatives = 0;

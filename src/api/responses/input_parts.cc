@@ -9,15 +9,25 @@
 namespace kvern::api {
 namespace {
 
+void add_image(const Fields& part, std::vector<ir::Part>& out) {
+  refuse_file_id(part);
+  auto image = decode_image_url(part, "image_url");
+  if (!image) return;
+  part.string("detail", Limit::kNameBytes, image->detail);
+  out.emplace_back(*std::move(image));
+}
+
+void add_file(const Fields& part, std::vector<ir::Part>& out) {
+  if (auto file = decode_file(part)) out.emplace_back(*std::move(file));
+}
+
 void decode_part(json::Value value, const Path& path, Decoding& decoding, std::vector<ir::Part>& out) {
   if (!value.is(json::Kind::kObject)) return decoding.wrong_type(path, "an object", value.kind());
   const Fields part(value, path, decoding);
   std::string type;
   if (!part.required("type") || !part.string("type", type)) return;
   if (type == "input_image" || type == "input_file") {
-    auto media = type == "input_image" ? image_of(part, "image_url") : file_of(part);
-    if (media) out.push_back(*std::move(media));
-    return;
+    return type == "input_image" ? add_image(part, out) : add_file(part, out);
   }
   const bool refusal = type == "refusal";
   if (!refusal && type != "input_text" && type != "output_text" && type != "text" && type != "reasoning_text" &&

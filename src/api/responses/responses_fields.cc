@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <utility>
 
-#include "api/generation_fields.h"
 #include "base/json_writer.h"
 
 namespace kvern::api {
@@ -23,11 +23,21 @@ std::string word(const Fields& fields, std::string_view name, std::initializer_l
 }
 
 void decode_reasoning(const Fields& fields, ir::Reasoning& out) {
+  using Effort = ir::Reasoning::Effort;
+  constexpr std::array kEfforts{std::pair{"minimal", Effort::kMinimal}, std::pair{"low", Effort::kLow},
+                                std::pair{"medium", Effort::kMedium},   std::pair{"high", Effort::kHigh},
+                                std::pair{"xhigh", Effort::kXhigh},     std::pair{"max", Effort::kMax}};
   const auto reasoning = fields.object("reasoning");
   if (!reasoning) return;
   const Path path = fields.path("reasoning");
   const Fields inner(*reasoning, path, fields.decoding());
-  decode_effort(inner, "effort", out);
+  const std::string effort = word(inner, "effort", {"none", "minimal", "low", "medium", "high", "xhigh", "max"});
+  if (effort == "none") out.mode = ir::Reasoning::Mode::kOff;
+  for (const auto& [name, value] : kEfforts) {
+    if (effort != name) continue;
+    out.mode = ir::Reasoning::Mode::kOn;
+    out.effort = value;
+  }
   word(inner, "summary", {"auto", "concise", "detailed"});
   word(inner, "generate_summary", {"auto", "concise", "detailed"});
 }
