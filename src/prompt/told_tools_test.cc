@@ -167,5 +167,16 @@ TEST(ToldTools, WhereTheTemplateHasNoSystemMessageTheUsersHoldsThem) {
   EXPECT_TRUE(text.ends_with("\n\ngo<|end|><|assistant|>")) << text;
 }
 
+TEST(ToldTools, WhoNeedsTelling) {
+  const Messages plain{user("hi")};
+  const Messages calling{user("hi"), message(ir::Role::kAssistant, {ir::ToolCall{"c", "ls", "{}"}}), result("c", "r")};
+  for (const bool prints_calls : {false, true}) {
+    EXPECT_FALSE(needs_telling(plain, {}, prints_calls));
+    EXPECT_FALSE(needs_telling(plain, {two_tools()[2]}, prints_calls));
+    EXPECT_TRUE(needs_telling(plain, two_tools(), prints_calls));
+    EXPECT_EQ(needs_telling(calling, {}, prints_calls), !prints_calls);
+  }
+}
+
 }  // namespace
 }  // namespace kvern::prompt
