@@ -2,93 +2,173 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
 #include "prompt/jinja_template.h"
 
 namespace kvern::prompt {
 namespace {
 
-using Mode = ir::Reasoning::Mode;
+using Effort = ir::Reasoning::Effort;
 using History = ir::Reasoning::History;
+using Mode = ir::Reasoning::Mode;
 
-// Cut down from published templates: the switch is theirs, the rest is not needed.
-constexpr const char* kQwen =
-    "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>"
-    "{% if enable_thinking is defined and enable_thinking is false %}<think>\n\n</think>\n\n{% endif %}";
-constexpr const char* kDeepSeek =
-    "{% if not thinking is defined %}{% set thinking = false %}{% endif %}{% for m in messages %}{{ m.content }}"
-    "{% endfor %}<assistant>{% if thinking %}<think>{% else %}</think>{% endif %}";
-constexpr const char* kGptOss =
-    "{% if not reasoning_effort is defined %}{% set reasoning_effort = 'medium' %}{% endif %}"
-    "Reasoning: {{ reasoning_effort }}{% for m in messages %}{{ m.content }}{% endfor %}";
-constexpr const char* kGlm =
-    "{% for m in messages %}{% if m.reasoning_content and clear_thinking is defined and not clear_thinking %}"
-    "[{{ m.reasoning_content }}]{% endif %}{{ m.content }}{% endfor %}";
-constexpr const char* kPlain = "{# enable_thinking #}{% for m in messages %}{{ m.content }}{% endfor %}";
-
-std::string rendered(const char* source, const ir::Reasoning& reasoning, TemplateOptions options = {}) {
-  const auto made = compile_template(source, {});
-  EXPECT_TRUE(made.ok());
-  ir::Request request;
-  request.prompt =
-      std::vector<ir::Message>{{ir::Role::kUser, {}, {{ir::Text{"a"}, {}}}},
-                               {ir::Role::kAssistant, {}, {{ir::Thinking{"t", {}, {}}, {}}, {ir::Text{"b"}, {}}}},
-                               {ir::Role::kUser, {}, {{ir::Text{"c"}, {}}}}};
-  request.reasoning = reasoning;
-  request.template_options = std::move(options);
-  const auto spans = (*made)->render(request);
-  EXPECT_TRUE(spans.ok());
-  std::string out;
-  for (const Span& span : *spans) out += span.text;
-  return out;
-}
-
-ir::Reasoning mode(Mode mode) {
+ir::Reasoning wish(Mode mode, std::optional<Effort> effort = {}, std::optional<std::uint32_t> budget = {},
+                   History history = History::kDefault) {
   ir::Reasoning out;
   out.mode = mode;
-  return out;
-}
-ir::Reasoning effort(ir::Reasoning::Effort effort) {
-  ir::Reasoning out = mode(Mode::kOn);
   out.effort = effort;
-  return out;
-}
-ir::Reasoning history(History history) {
-  ir::Reasoning out;
+  out.budget_tokens = budget;
   out.history = history;
   return out;
 }
 
-TEST(ThinkingSwitches, AWishTurnsTheTemplatesOwnSwitch) {
-  const std::string off = "<user>a<assistant>b<user>c<assistant><think>\n\n</think>\n\n";
-  EXPECT_EQ(rendered(kQwen, {}), "<user>a<assistant>b<user>c<assistant>");
-  EXPECT_EQ(rendered(kQwen, mode(Mode::kOn)), rendered(kQwen, {}));
-  EXPECT_EQ(rendered(kQwen, mode(Mode::kOff)), off);
-  EXPECT_EQ(rendered(kDeepSeek, {}), "abc<assistant></think>");
-  EXPECT_EQ(rendered(kDeepSeek, mode(Mode::kAdaptive)), "abc<assistant><think>");
-  EXPECT_EQ(rendered(kDeepSeek, mode(Mode::kOff)), "abc<assistant></think>");
+constexpr std::string_view kMessages = "{% for m in messages %}{{ m.content }}{% endfor %}";
+
+std::shared_ptr<const ChatTemplate> compiled(std::string_view source) {
+  auto made = compile_template(source, {"<s>", "</s>"});
+  EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().message);
+  return made.ok() ? *made : nullptr;
 }
 
-TEST(ThinkingSwitches, EffortsAreThoseThatTemplatesKnow) {
-  EXPECT_EQ(rendered(kGptOss, {}), "Reasoning: mediumabc");
-  EXPECT_EQ(rendered(kGptOss, effort(ir::Reasoning::Effort::kMinimal)), "Reasoning: lowabc");
-  EXPECT_EQ(rendered(kGptOss, effort(ir::Reasoning::Effort::kMax)), "Reasoning: highabc");
-  EXPECT_EQ(rendered(kGptOss, mode(Mode::kOff)), "Reasoning: lowabc");
+std::string rendered(const ChatTemplate& chat, const ir::Reasoning& reasoning, const TemplateOptions& options = {}) {
+  const auto one = [](ir::Role role, std::vector<ir::Content> contents) {
+    ir::Message out{role, "", {}};
+    for (ir::Content& content : contents) out.blocks.push_back({std::move(content), std::nullopt});
+    return out;
+  };
+  ir::Request request;
+  request.prompt =
+      std::vector<ir::Message>{one(ir::Role::kUser, {ir::Text{"q"}}),
+                               one(ir::Role::kAssistant, {ir::Thinking{"old-thought", "", ""}, ir::Text{"a"}}),
+                               one(ir::Role::kUser, {ir::Text{"r"}})};
+  request.reasoning = reasoning;
+  request.template_options = options;
+  const auto spans = chat.render(request);
+  if (!spans.ok()) return spans.error().message;
+  std::string text;
+  for (const Span& span : *spans) text += span.text;
+  return text;
 }
 
-TEST(ThinkingSwitches, OldThinkingIsKeptWhereItIsAskedFor) {
-  EXPECT_EQ(rendered(kGlm, history(History::kKeep)), "a[t]bc");
-  EXPECT_EQ(rendered(kGlm, history(History::kDrop)), "abc");
-  EXPECT_EQ(rendered(kGlm, {}), "abc");
+/// What the last part of a template prints for a wish.
+std::string told(const std::string& tail, const ir::Reasoning& reasoning, const TemplateOptions& options = {}) {
+  const auto chat = compiled(std::string(kMessages) + "|" + tail);
+  const std::string text = rendered(*chat, reasoning, options);
+  return text.substr(text.find('|') + 1);
+}
+
+TEST(ThinkingSwitches, ModesSetTheSwitchThatTheTemplateHas) {
+  const std::string qwen = "{{ 'unset' if enable_thinking is not defined else enable_thinking }}";
+  const std::string deepseek = "{{ 'unset' if thinking is not defined else thinking }}";
+  const std::string minimax = "{{ 'unset' if thinking_mode is not defined else thinking_mode }}";
+  struct Case {
+    const std::string& tail;
+    Mode mode;
+    const char* printed;
+  };
+  for (const Case& each : {Case{qwen, Mode::kDefault, "unset"}, Case{qwen, Mode::kOff, "False"},
+                           Case{qwen, Mode::kOn, "True"}, Case{qwen, Mode::kAdaptive, "True"},
+                           Case{deepseek, Mode::kDefault, "unset"}, Case{deepseek, Mode::kOff, "False"},
+                           Case{deepseek, Mode::kAdaptive, "True"}, Case{minimax, Mode::kOff, "disabled"},
+                           Case{minimax, Mode::kOn, "enabled"}, Case{minimax, Mode::kAdaptive, "adaptive"}}) {
+    EXPECT_EQ(told(each.tail, wish(each.mode)), each.printed) << each.tail;
+  }
 }
 
 TEST(ThinkingSwitches, WhatTheClientSetItselfStays) {
-  EXPECT_EQ(rendered(kQwen, mode(Mode::kOff), {{"enable_thinking", "true"}}), rendered(kQwen, {}));
+  const std::string qwen = "{{ 'unset' if enable_thinking is not defined else enable_thinking }}";
+  EXPECT_EQ(told(qwen, wish(Mode::kOn), {{"enable_thinking", "false"}}), "False");
+  // By the name of another family's switch.
+  const std::string deepseek = "{{ 'unset' if thinking is not defined else thinking }}";
+  EXPECT_EQ(told(deepseek, wish(Mode::kDefault), {{"enable_thinking", "true"}}), "True");
+  EXPECT_EQ(told(qwen, wish(Mode::kDefault), {{"thinking", "false"}}), "False");
 }
 
-TEST(ThinkingSwitches, AMereWordIsNoSwitch) {
-  const auto render = [](const std::vector<ir::Message>&, const TemplateOptions&) { return std::string("same"); };
-  EXPECT_EQ(find_thinking_switches(kPlain, render), ThinkingSwitches{});
-  EXPECT_EQ(rendered(kPlain, mode(Mode::kOff)), "abc");
+TEST(ThinkingSwitches, EffortIsSaidInTheTemplatesWords) {
+  const std::string gpt_oss =
+      "{% if reasoning_effort is not defined %}{% set reasoning_effort = \"medium\" %}{% endif %}{{ reasoning_effort "
+      "}}";
+  const std::string hunyuan =
+      "{% if not reasoning_effort is defined %}{% set reasoning_effort = 'no_think' %}"
+      "{% elif reasoning_effort not in ['high', 'low', 'no_think'] %}{{ raise_exception('no') }}{% endif %}"
+      "{{ reasoning_effort }}";
+  const std::string kimi =
+      "{% if thinking_effort is undefined %}{% set thinking_effort = 'max' %}{% endif %}"
+      "{% if thinking_effort not in ['low', 'high', 'max'] %}{{ raise_exception('no') }}{% endif %}{{ thinking_effort "
+      "}}";
+  struct Case {
+    const std::string& tail;
+    ir::Reasoning wish;
+    const char* printed;
+  };
+  for (const Case& each :
+       {Case{gpt_oss, wish(Mode::kDefault), "medium"}, Case{gpt_oss, wish(Mode::kOn, Effort::kMinimal), "low"},
+        Case{gpt_oss, wish(Mode::kOn, Effort::kMedium), "medium"},
+        Case{gpt_oss, wish(Mode::kAdaptive, Effort::kMax), "high"}, Case{gpt_oss, wish(Mode::kOff), "low"},
+        Case{hunyuan, wish(Mode::kDefault), "no_think"}, Case{hunyuan, wish(Mode::kOn, Effort::kMedium), "high"},
+        Case{hunyuan, wish(Mode::kOn, Effort::kMinimal), "low"}, Case{hunyuan, wish(Mode::kOff), "no_think"},
+        Case{kimi, wish(Mode::kDefault, Effort::kXhigh), "max"}, Case{kimi, wish(Mode::kDefault), "max"}}) {
+    EXPECT_EQ(told(each.tail, each.wish), each.printed) << each.tail;
+  }
+}
+
+TEST(ThinkingSwitches, BudgetAndHistory) {
+  const std::string seed = "{{ thinking_budget if thinking_budget is defined else 'unset' }}";
+  EXPECT_EQ(told(seed, wish(Mode::kOn, {}, 2048)), "2048");
+  EXPECT_EQ(told(seed, wish(Mode::kOff)), "0");
+  EXPECT_EQ(told(seed, wish(Mode::kOn)), "unset");
+  const auto history = [&](const std::string& condition, History which) {
+    const std::string tail = "{% for m in messages %}{% if m.reasoning_content and (" + condition +
+                             ") %}{{ m.reasoning_content }}{% endif %}{% endfor %}";
+    return told(tail, wish(Mode::kDefault, {}, {}, which));
+  };
+  for (const char* condition : {"clear_thinking is defined and not clear_thinking", "preserve_thinking",
+                                "keep_past_thinking", "drop_thinking is defined and not drop_thinking"}) {
+    EXPECT_EQ(history(condition, History::kDefault), "") << condition;
+    EXPECT_EQ(history(condition, History::kKeep), "old-thought") << condition;
+    EXPECT_EQ(history(condition, History::kDrop), "") << condition;
+  }
+  EXPECT_EQ(history("not clear_thinking", History::kDrop), "");
+}
+
+TEST(ThinkingSwitches, AWordThatIsOnlyMentionedIsNoSwitch) {
+  const auto chat = compiled(std::string(kMessages) + "{# enable_thinking reasoning_effort thinking_budget #}");
+  EXPECT_EQ(rendered(*chat, wish(Mode::kOff, Effort::kHigh, 2048, History::kKeep)), rendered(*chat, {}));
+}
+
+/// Switches of published models, by what changes in their prompts.
+TEST(ThinkingSwitches, OfPublishedTemplates) {
+  struct Case {
+    const char* model;
+    ir::Reasoning wish;
+    const char* holds;  // nullptr: nothing may change
+  };
+  for (const Case& each : {Case{"Qwen-Qwen3-0.6B", wish(Mode::kOff), "<think>\n\n</think>"},
+                           Case{"Qwen-Qwen3-0.6B", wish(Mode::kOn, Effort::kHigh), nullptr},
+                           Case{"deepseek-ai-DeepSeek-V3.1", wish(Mode::kOn), "<think>"},
+                           Case{"openai-gpt-oss-120b", wish(Mode::kOn, Effort::kXhigh), "Reasoning: high"},
+                           Case{"tencent-Hy3", wish(Mode::kOn, Effort::kLow), "reasoning_effort:low"},
+                           Case{"MiniMax-M3", wish(Mode::kOff), ""},
+                           Case{"GLM-4.7-Flash", wish(Mode::kDefault, {}, {}, History::kKeep), "old-thought"},
+                           Case{"meta-llama-Llama-3.1-8B-Instruct", wish(Mode::kOff, Effort::kLow), nullptr}}) {
+    const auto path =
+        std::filesystem::path(KVERN_CACHE) / "llama.cpp/models/templates" / (std::string(each.model) + ".jinja");
+    std::ifstream file(path);
+    ASSERT_TRUE(file) << path;
+    const auto chat = compiled(std::string{std::istreambuf_iterator<char>(file), {}});
+    ASSERT_NE(chat, nullptr) << each.model;
+    const std::string plain = rendered(*chat, {});
+    const std::string changed = rendered(*chat, each.wish);
+    if (each.holds == nullptr) {
+      EXPECT_EQ(changed, plain) << each.model;
+    } else {
+      EXPECT_NE(changed, plain) << each.model;
+      EXPECT_NE(changed.find(each.holds), std::string::npos) << each.model << "\n" << changed;
+    }
+  }
 }
 
 }  // namespace

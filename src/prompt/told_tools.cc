@@ -1,6 +1,7 @@
 #include "prompt/told_tools.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,128 +12,136 @@
 namespace kvern::prompt {
 namespace {
 
+constexpr std::string_view kHead =
+    "# Tools\n\nYou can call the functions below, each given as JSON with its name, what it does, and a schema of its "
+    "arguments:\n<tools>\n";
+constexpr std::string_view kTail =
+    "</tools>\n\nTo call one, write a JSON object with its name and its arguments between tool_call tags, and nothing "
+    "after it; several calls stand one after the other:\n<tool_call>\n{\"name\": <function name>, \"arguments\": "
+    "<arguments as a JSON object>}\n</tool_call>\nThe results come back between tool_response tags.";
+
 bool is_callable(const ir::Tool& tool) { return tool.kind != ir::ToolKind::kHosted; }
+
+std::string section(const std::vector<ir::Tool>& tools) {
+  std::string out;
+  for (const ir::Tool& tool : tools) {
+    if (!is_callable(tool)) continue;
+    json::Writer writer(out);
+    writer.begin_object().member("name", ir::prompt_name(tool.tool_namespace, tool.name));
+    if (!tool.description.empty()) writer.member("description", tool.description);
+    if (const std::string_view schema = tool_schema(tool); !schema.empty()) writer.key("parameters").raw(schema);
+    writer.end_object();
+    out += '\n';
+  }
+  if (out.empty()) return out;
+  return std::string(kHead) + out + std::string(kTail);
+}
+
+std::string call_text(const ir::ToolCall& call) {
+  std::string out = "<tool_call>\n{\"name\": ";
+  json::append_quoted(out, ir::prompt_name(call.tool_namespace, call.name));
+  const std::string arguments = argument_text(call);
+  return out + ", \"arguments\": " + (arguments.empty() ? "{}" : arguments) + "}\n</tool_call>";
+}
+
+class Rewriter {
+ public:
+  void add(const ir::Message& message) {
+    const bool is_results = std::ranges::any_of(
+        message.blocks, [](const ir::Block& block) { return std::holds_alternative<ir::ToolResult>(block.content); });
+    const bool of_user = message.role == ir::Role::kUser || message.role == ir::Role::kTool;
+    // Templates that want turns to alternate see one: the results, and what the user says behind them.
+    const bool joins = after_results_ && of_user;
+    if (!joins) {
+      const bool of_tool = message.role == ir::Role::kTool;
+      out_.push_back({of_tool ? ir::Role::kUser : message.role, of_tool ? std::string() : message.name, {}});
+      after_call_ = false;
+      has_text_ = false;
+    }
+    after_results_ = of_user && (is_results || joins);
+    for (const ir::Block& block : message.blocks)
+      std::visit([&](const auto& content) { put(block, content); }, block.content);
+  }
+  std::vector<ir::Message> take() { return std::move(out_); }
+
+ private:
+  void put(const ir::Block& block, const ir::ToolCall& call) {
+    text(block.cache, call_text(call));
+    after_call_ = true;
+  }
+  /// Its images and files stay what they are.
+  void put(const ir::Block& block, const ir::ToolResult& result) {
+    text({}, "<tool_response>\n");
+    for (const ir::Part& part : result.parts)
+      std::visit([&](const auto& content) { out_.back().blocks.push_back({content, std::nullopt}); }, part);
+    out_.back().blocks.push_back({ir::Text{"\n</tool_response>"}, block.cache});
+  }
+  void put(const ir::Block& block, const ir::Thinking&) {
+    // Thought between calls begins a message, as in conversation.cc.
+    if (after_call_) {
+      out_.push_back({out_.back().role, {}, {}});
+      after_call_ = false;
+      has_text_ = false;
+    }
+    out_.back().blocks.push_back(block);
+  }
+  void put(const ir::Block& block, const ir::Text& content) {
+    if (!after_results_ || !has_text_) {
+      has_text_ = has_text_ || !content.text.empty();
+      out_.back().blocks.push_back(block);
+    } else {
+      text(block.cache, content.text);
+    }
+  }
+  void put(const ir::Block& block, const auto&) { out_.back().blocks.push_back(block); }
+
+  /// On a line of its own.
+  void text(std::optional<ir::CacheMark> cache, std::string content) {
+    if (has_text_) content.insert(0, "\n");
+    has_text_ = true;
+    out_.back().blocks.push_back({ir::Text{std::move(content)}, cache});
+  }
+
+  std::vector<ir::Message> out_;
+  bool after_results_ = false;  // the last message holds results
+  bool after_call_ = false;     // the last block of the last message is a call
+  bool has_text_ = false;       // of the last message
+};
 
 bool is_about_tools(const ir::Block& block) {
   return std::holds_alternative<ir::ToolCall>(block.content) || std::holds_alternative<ir::ToolResult>(block.content);
 }
 
-void append_tool(const ir::Tool& tool, std::string& out) {
-  out += '\n';
-  json::Writer writer(out);
-  writer.begin_object().member("type", "function").key("function").begin_object();
-  writer.member("name", ir::prompt_name(tool.tool_namespace, tool.name));
-  if (!tool.description.empty()) writer.member("description", tool.description);
-  const std::string_view schema = tool_schema(tool);
-  if (!schema.empty()) writer.key("parameters").raw(schema);
-  writer.end_object().end_object();
-}
-
-std::string tools_text(const std::vector<ir::Tool>& tools) {
-  std::string out =
-      "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
-      "You are provided with function signatures within <tools></tools> XML tags:\n<tools>";
-  for (const ir::Tool& tool : tools) {
-    if (is_callable(tool)) append_tool(tool, out);
-  }
-  return out +
-         "\n</tools>\n\nFor each function call, return a json object with function name and arguments within "
-         "<tool_call></tool_call> XML tags:\n<tool_call>\n"
-         R"({"name": <function-name>, "arguments": <args-json-object>})"
-         "\n</tool_call>";
-}
-
-ir::Text call_text(const ir::ToolCall& call, bool first) {
-  std::string out = first ? "<tool_call>\n{\"name\": " : "\n<tool_call>\n{\"name\": ";
-  json::append_quoted(out, ir::prompt_name(call.tool_namespace, call.name));
-  const std::string arguments = argument_text(call);
-  return {out + ", \"arguments\": " + (arguments.empty() ? "{}" : arguments) + "}\n</tool_call>"};
-}
-
-/// Its images and files stay what they are.
-void append_result(const ir::ToolResult& result, std::vector<ir::Block>& out) {
-  out.push_back({ir::Text{out.empty() ? "<tool_response>\n" : "\n<tool_response>\n"}, {}});
-  for (const ir::Part& part : result.parts) {
-    std::visit([&](const auto& content) { out.push_back({content, {}}); }, part);
-  }
-  out.push_back({ir::Text{"\n</tool_response>"}, {}});
-}
-
-/// Cuts a conversation into messages just as conversation.cc does for templates that know tools: results stand apart
-/// from what a user says, here all that follow one another in one turn, and thinking after a call begins a message.
-class Teller {
- public:
-  void add(const ir::Message& message) {
-    bool open = false;  // the last of out_ takes more of this message
-    bool called = false;
-    bool spoke = false;
-    for (const ir::Block& block : message.blocks) {
-      if (const auto* result = std::get_if<ir::ToolResult>(&block.content)) {
-        if (!in_results_) out_.push_back({ir::Role::kUser, {}, {}});
-        in_results_ = true;
-        open = false;
-        append_result(*result, out_.back().blocks);
-        continue;
-      }
-      const bool thinks = std::holds_alternative<ir::Thinking>(block.content);
-      if (!open || (thinks && called)) {
-        out_.push_back({message.role, message.name, {}});
-        called = spoke = false;
-      }
-      open = true;
-      in_results_ = false;
-      const auto* call = std::get_if<ir::ToolCall>(&block.content);
-      out_.back().blocks.push_back(call != nullptr ? ir::Block{call_text(*call, !spoke), block.cache} : block);
-      called = called || call != nullptr;
-      spoke = spoke || !thinks;
-    }
-    if (!message.blocks.empty()) return;
-    if (message.role != ir::Role::kTool) out_.push_back(message);
-    in_results_ = false;
-  }
-
-  std::vector<ir::Message> take() { return std::move(out_); }
-
- private:
-  std::vector<ir::Message> out_;
-  bool in_results_ = false;  // the last of out_ holds results
-};
-
 bool is_system(const ir::Message& message) {
   return message.role == ir::Role::kSystem || message.role == ir::Role::kDeveloper;
 }
 
-/// Behind what a system message says already; else before the first message of its role.
-void put_tools(std::string text, bool has_system, std::vector<ir::Message>& out) {
-  if (!has_system) {
-    const auto user = std::ranges::find(out, ir::Role::kUser, &ir::Message::role);
-    if (user != out.end()) {
-      user->blocks.insert(user->blocks.begin(), {ir::Text{std::move(text) + "\n\n"}, {}});
-      return;
-    }
-    out.insert(out.begin(), {ir::Role::kUser, {}, {{ir::Text{std::move(text)}, {}}}});
-  } else if (!out.empty() && is_system(out.front())) {
-    auto& blocks = out.front().blocks;
-    blocks.push_back({ir::Text{(blocks.empty() ? "" : "\n\n") + std::move(text)}, {}});
+void put_first(std::string section, bool system, std::vector<ir::Message>& messages) {
+  const auto place = system ? messages.begin() : std::ranges::find(messages, ir::Role::kUser, &ir::Message::role);
+  const bool there = place != messages.end() && (!system || is_system(*place));
+  if (there) {
+    place->blocks.insert(place->blocks.begin(), {ir::Text{std::move(section) + "\n\n"}, std::nullopt});
   } else {
-    out.insert(out.begin(), {ir::Role::kSystem, {}, {{ir::Text{std::move(text)}, {}}}});
+    const ir::Role role = system ? ir::Role::kSystem : ir::Role::kUser;
+    messages.insert(messages.begin(), {role, "", {{ir::Text{std::move(section)}, std::nullopt}}});
   }
 }
 
 }  // namespace
 
-bool needs_telling(const std::vector<ir::Message>& messages, const std::vector<ir::Tool>& tools) {
-  return std::ranges::any_of(tools, is_callable) || std::ranges::any_of(messages, [](const ir::Message& message) {
-           return std::ranges::any_of(message.blocks, is_about_tools);
-         });
+bool needs_telling(const std::vector<ir::Message>& messages, const std::vector<ir::Tool>& tools, bool prints_calls) {
+  if (std::ranges::any_of(tools, is_callable)) return true;
+  return !prints_calls && std::ranges::any_of(messages, [](const ir::Message& message) {
+    return std::ranges::any_of(message.blocks, is_about_tools);
+  });
 }
 
 std::vector<ir::Message> with_told_tools(const std::vector<ir::Message>& messages, const std::vector<ir::Tool>& tools,
                                          bool has_system) {
-  Teller teller;
-  for (const ir::Message& message : messages) teller.add(message);
-  std::vector<ir::Message> out = teller.take();
-  if (std::ranges::any_of(tools, is_callable)) put_tools(tools_text(tools), has_system, out);
+  Rewriter rewriter;
+  for (const ir::Message& message : messages) rewriter.add(message);
+  std::vector<ir::Message> out = rewriter.take();
+  if (std::string text = section(tools); !text.empty()) put_first(std::move(text), has_system, out);
   return out;
 }
 

@@ -136,7 +136,7 @@ class ApiCases(unittest.TestCase):
             line = "x-anthropic-billing-header: cc_version=1;"
             result = [{"type": "tool_result", "tool_use_id": "t", "content": line}, {"type": "text", "text": line}]
             self.request = {**self.request, "messages": [{"role": "user", "content": result}]}
-            self.assert_rendered("/v1/messages", f"<tool_response>\n{line}\n</tool_response>", f"<|im_start|>user\n{line}")
+            self.assert_rendered("/v1/messages", f"<tool_response>\n{line}\n</tool_response>\n{line}")
 
     def test_msg_interleaved_order(self):
         # Each call is told where it was made. That a template which prints thinking has it between them, and that the

@@ -57,7 +57,7 @@ class RealModel(ModelCase):
 
 class Script(ScriptedCase):
     script = [
-        {"match": "call", "text": f"<think>I need it.</think>{CALL}", "repeat": True},
+        {"match": "read it for me", "text": f"<think>I need it.</think>{CALL}", "repeat": True},
         {"match": "fail", "chunks": ["some ", "words "], "finish": "error", "repeat": True},
         {"match": "likely", "text": "Yes, naïve 👩‍💻.", "logprobs": [{"logprob": -0.5, "top": [[100, -0.25]]}],
          "repeat": True},
@@ -82,7 +82,7 @@ class Script(ScriptedCase):
 
     def test_reasoning_and_call(self):
         for mode in ("complete", "stream"):
-            seen = ask(self.server, "call", mode)
+            seen = ask(self.server, "read it for me", mode)
             self.assertEqual(seen["calls"], [["read_file", '{"path": "a.txt"}']])
             self.assertEqual((seen["reasoning"], seen["finish"]), ("I need it.", "tool_calls"))
 
