@@ -1,3 +1,4 @@
+#include <optional>
 #include <utility>
 
 #include "api/responses/output_items.h"
@@ -7,12 +8,24 @@
 namespace kvern::api {
 namespace {
 
-class ResponsesWhole final : public Encoder {
+class ResponsesWhole final : public ResponsesEncoder {
  public:
   explicit ResponsesWhole(ResponsePlan plan) : plan_(std::move(plan)), items_(plan_) {}
 
   void set_model(std::string_view name) override { plan_.model = name; }
   void keep_alive(std::string&) override {}
+  void append_object(std::string& out) const override {
+    append_response(plan_, {&items_, end_ ? &*end_ : nullptr, nullptr, false, cancelled_}, out);
+  }
+  void append_failed(const Error& error, std::string& out) const override {
+    append_response(plan_, {&items_, nullptr, &error}, out);
+  }
+  void withdraw(const Error&, std::string& out) override { out.clear(); }
+  void cancel(std::string& out) override {
+    close(ItemStatus::kIncomplete);
+    cancelled_ = true;
+    append_object(out);
+  }
 
   void add(std::uint32_t, const ir::Event& event, std::string& out) override {
     if (const auto* block = std::get_if<ir::BlockStart>(&event)) {
@@ -25,7 +38,8 @@ class ResponsesWhole final : public Encoder {
       items_.finish();
     } else if (const auto* end = std::get_if<ir::End>(&event)) {
       close(end->reason == ir::FinishReason::kLength ? ItemStatus::kIncomplete : ItemStatus::kCompleted);
-      append_response(plan_, {&items_, end}, out);
+      end_ = *end;
+      append_object(out);
     }
   }
 
@@ -38,11 +52,13 @@ class ResponsesWhole final : public Encoder {
   ResponsePlan plan_;
   OutputItems items_;
   bool item_open_ = false;
+  bool cancelled_ = false;
+  std::optional<ir::End> end_;
 };
 
 }  // namespace
 
-std::unique_ptr<Encoder> make_responses_whole(ResponsePlan plan) {
+std::unique_ptr<ResponsesEncoder> make_responses_whole(ResponsePlan plan) {
   return std::make_unique<ResponsesWhole>(std::move(plan));
 }
 
