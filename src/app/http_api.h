@@ -12,8 +12,9 @@
 #include "api/dialect.h"
 #include "api/limits.h"
 #include "api/registry.h"
-#include "api/responses/response_plan.h"
+#include "api/responses/responses.h"
 #include "app/answer.h"
+#include "app/background_run.h"
 #include "app/guard.h"
 #include "app/service.h"
 #include "base/log.h"
@@ -24,6 +25,7 @@
 #include "net/http_server.h"
 #include "pipeline/dispatcher.h"
 #include "pipeline/model.h"
+#include "pipeline/response_store.h"
 
 namespace kvern::app {
 
@@ -38,6 +40,8 @@ struct HttpApiParts {
   std::vector<net::Loop*> loops;
   const Seal& seal;
   api::ReasoningEvents reasoning_events;
+  pipeline::ResponseStore* store = nullptr;  // of responses; nullptr: none are stored
+  std::size_t background_max = 64;
 };
 
 class HttpApi final : public Service {
@@ -61,7 +65,7 @@ class HttpApi final : public Service {
     std::shared_ptr<net::Exchange> exchange;
     RequestId id;
     TimePoint started;
-    std::string_view rest;  // what the "*" of the route stood for
+    std::string rest;  // what the "*" or "{id}" of the route stood for
     Lane& lane;
   };
 
@@ -69,7 +73,36 @@ class HttpApi final : public Service {
   RequestId mint();
   void reply(Context& context, api::Reply reply);
   void reply_error(Context& context, const Error& error);
+  /// Whose request it is; an error where that name is too long.
+  Result<std::string> tenant_of(const Context& context) const;
   void serve_generation(Context& context, const api::Dialect& dialect);
+  /// What the request knows beside its body; nullptr, and answered, where its model is unknown.
+  std::shared_ptr<const pipeline::Model> complete(Context& context, api::Call& call, const std::string& tenant);
+  void start(Context& context, const api::Dialect& dialect, api::Call call,
+             std::shared_ptr<const pipeline::Model> model, std::unique_ptr<Commit> commit);
+
+  // http_responses.cc: what has to do with stored responses.
+  using DecodeResponses = Result<api::ResponsesCall> (api::ResponsesDialect::*)(std::string_view,
+                                                                                const api::DecodeContext&,
+                                                                                const api::ResponsesHistory*) const;
+  void serve_responses(Context& context, DecodeResponses decode);
+  void serve_response(Context& context);
+  void serve_input_items(Context& context);
+  void serve_cancel(Context& context);
+  /// Gathers what `needs` names, then decodes again.
+  struct Gathering;
+  void gather(Context& context, DecodeResponses decode, const std::string& tenant, const api::ResponsesNeeds& needs);
+  void gather_next(const std::shared_ptr<Gathering>& gathering);
+  void decode_with(Context& context, DecodeResponses decode, const std::string& tenant,
+                   const api::ResponsesHistory* history);
+  void start_responses(Context& context, api::ResponsesCall call, const std::string& tenant);
+  void start_background(Context& context, api::ResponsesCall call, std::shared_ptr<const pipeline::Model> model);
+  void follow(Context& context, std::shared_ptr<BackgroundRun> run, std::uint64_t from);
+  void stream_response(Context& context, const std::string& tenant, RequestId id);
+  /// Takes a request to the store, and back to its loop: `then` has it again, with the answer.
+  template <typename T>
+  std::function<void(Result<T>)> park(Context& context, std::function<void(Context&, Result<T>)> then);
+  void reply_event_stream(Context& context, std::string events);
   void serve_models(Context& context);
   void serve_tokenize(Context& context);
   void serve_count_tokens(Context& context);
@@ -87,11 +120,12 @@ class HttpApi final : public Service {
   const HttpApiParts parts_;
   const std::unique_ptr<const api::Dialect> chat_;
   const std::unique_ptr<const api::Dialect> completions_;
-  const std::unique_ptr<const api::Dialect> responses_dialect_;
+  const std::unique_ptr<const api::ResponsesDialect> responses_dialect_;
   const std::unique_ptr<const api::Dialect> messages_;
   const std::chrono::seconds created_;
   std::unordered_map<int, prometheus::Counter*> responses_;  // by status
   std::unique_ptr<pipeline::PipelineMetrics> pipeline_metrics_;
+  BackgroundRuns runs_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::unordered_map<const net::Loop*, Lane*> lane_by_loop_;
   std::atomic<bool> draining_{false};
