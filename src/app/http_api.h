@@ -16,6 +16,7 @@
 #include "app/answer.h"
 #include "app/background_run.h"
 #include "app/guard.h"
+#include "app/keys.h"
 #include "app/service.h"
 #include "base/log.h"
 #include "base/metrics.h"
@@ -37,6 +38,7 @@ struct HttpApiParts {
   const pipeline::ModelSet& models;
   api::Limits limits;
   GuardOptions guards;
+  const Keys& keys;
   std::vector<net::Loop*> loops;
   const Seal& seal;
   api::ReasoningEvents reasoning_events;
@@ -51,7 +53,7 @@ class HttpApi final : public Service {
 
   std::optional<net::Response> admit(const net::RequestHead& head) override;
   void serve(net::Request request, std::shared_ptr<net::Exchange> exchange) override;
-  net::Response refuse(int status, std::string_view reason) override;
+  net::Response refuse(int status, std::string_view reason, const net::RequestHead& head) override;
 
   void drain() override { draining_.store(true); }
   std::size_t active() const override { return active_.load(); }
@@ -66,6 +68,7 @@ class HttpApi final : public Service {
     RequestId id;
     TimePoint started;
     std::string rest;  // what the "*" or "{id}" of the route stood for
+    Caller caller;
     Lane& lane;
   };
 
@@ -73,11 +76,9 @@ class HttpApi final : public Service {
   RequestId mint();
   void reply(Context& context, api::Reply reply);
   void reply_error(Context& context, const Error& error);
-  /// Whose request it is; an error where that name is too long.
-  Result<std::string> tenant_of(const Context& context) const;
   void serve_generation(Context& context, const api::Dialect& dialect);
   /// What the request knows beside its body; nullptr, and answered, where its model is unknown.
-  std::shared_ptr<const pipeline::Model> complete(Context& context, api::Call& call, const std::string& tenant);
+  std::shared_ptr<const pipeline::Model> complete(Context& context, api::Call& call);
   void start(Context& context, const api::Dialect& dialect, api::Call call,
              std::shared_ptr<const pipeline::Model> model, std::unique_ptr<Commit> commit);
 
@@ -91,25 +92,27 @@ class HttpApi final : public Service {
   void serve_cancel(Context& context);
   /// Gathers what `needs` names, then decodes again.
   struct Gathering;
-  void gather(Context& context, DecodeResponses decode, const std::string& tenant, const api::ResponsesNeeds& needs);
+  void gather(Context& context, DecodeResponses decode, const api::ResponsesNeeds& needs);
   void gather_next(const std::shared_ptr<Gathering>& gathering);
-  void decode_with(Context& context, DecodeResponses decode, const std::string& tenant,
-                   const api::ResponsesHistory* history);
-  void start_responses(Context& context, api::ResponsesCall call, const std::string& tenant);
+  void decode_with(Context& context, DecodeResponses decode, const api::ResponsesHistory* history);
+  void start_responses(Context& context, api::ResponsesCall call);
   void start_background(Context& context, api::ResponsesCall call, std::shared_ptr<const pipeline::Model> model);
   void follow(Context& context, std::shared_ptr<BackgroundRun> run, std::uint64_t from);
-  void stream_response(Context& context, const std::string& tenant, RequestId id);
+  void stream_response(Context& context, RequestId id);
   /// Takes a request to the store, and back to its loop: `then` has it again, with the answer.
   template <typename T>
   std::function<void(Result<T>)> park(Context& context, std::function<void(Context&, Result<T>)> then);
   void reply_event_stream(Context& context, std::string events);
+  /// Answers which worker would run the request, and with its prompt's tokens; runs nothing.
+  void serve_query(Context& context, api::Call call, std::shared_ptr<const pipeline::Model> model);
   void serve_models(Context& context);
   void serve_tokenize(Context& context);
   void serve_count_tokens(Context& context);
   /// What a Messages client says of itself: logged, without effect on the answer.
   void note_client(const Context& context, const ir::Request& request);
-  /// Runs CPU work on a prompt of about so many bytes here or on the pool, and answers with its JSON or its error.
-  void reply_with(Context& context, std::size_t bytes, std::function<Result<std::string>()> work);
+  /// Runs CPU work on a prompt of about so many bytes here or on the pool, and answers with what it gives or its error.
+  void reply_with(Context& context, std::size_t bytes, std::function<Result<std::string>()> work,
+                  std::string_view content_type = "application/json");
   /// The dialect in which whoever sent this expects an error.
   const api::Dialect& dialect_of(const net::RequestHead& head) const;
   void serve_detokenize(Context& context);

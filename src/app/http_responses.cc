@@ -3,6 +3,8 @@
 #include <charconv>
 #include <utility>
 
+#include "api/decode_call.h"
+#include "api/extension.h"
 #include "api/responses/input_items.h"
 #include "api/responses/response_ids.h"
 #include "app/http_lane.h"
@@ -106,24 +108,27 @@ struct HttpApi::Gathering {
 };
 
 void HttpApi::serve_responses(Context& context, DecodeResponses decode) {
-  const auto tenant = tenant_of(context);
-  if (!tenant) return reply_error(context, tenant.error());
   static const api::ResponsesHistory kNone;
-  decode_with(context, decode, *tenant, parts_.store == nullptr ? &kNone : nullptr);
+  decode_with(context, decode, parts_.store == nullptr ? &kNone : nullptr);
 }
 
-void HttpApi::decode_with(Context& context, DecodeResponses decode, const std::string& tenant,
-                          const api::ResponsesHistory* history) {
-  auto call =
-      (*responses_dialect_.*decode)(context.request.body, {context.id, parts_.clock.unix_time(), tenant}, history);
+void HttpApi::decode_with(Context& context, DecodeResponses decode, const api::ResponsesHistory* history) {
+  const Caller& caller = context.caller;
+  api::DecodeContext decode_context{context.id, parts_.clock.unix_time()};
+  decode_context.tenant = caller.tenant;
+  auto call = (*responses_dialect_.*decode)(context.request.body, decode_context, history);
   if (!call) return reply_error(context, call.error());
-  if (!call->needs.empty()) return gather(context, decode, tenant, call->needs);
+  if (!call->needs.empty()) return gather(context, decode, call->needs);
   context.request.body = {};
-  start_responses(context, *std::move(call), tenant);
+  const auto& headers = context.request.head.headers;
+  if (auto error = api::settle_call(call->call, headers, decode_context, parts_.limits, caller.admin)) {
+    return reply_error(context, *error);
+  }
+  start_responses(context, *std::move(call));
 }
 
-void HttpApi::gather(Context& context, DecodeResponses decode, const std::string& tenant,
-                     const api::ResponsesNeeds& needs) {
+void HttpApi::gather(Context& context, DecodeResponses decode, const api::ResponsesNeeds& needs) {
+  const std::string tenant = context.caller.tenant;
   if (needs.previous && runs_.find(tenant, *needs.previous)) {
     return reply_error(context, invalid("previous_response_id", "`previous_response_id` is still in progress"));
   }
@@ -132,7 +137,7 @@ void HttpApi::gather(Context& context, DecodeResponses decode, const std::string
   gathering->done = park<void>(context, [this, weak](Context& back, const Result<void>& gathered) {
     const auto all = weak.lock();
     if (!gathered) return reply_error(back, gathered.error());
-    decode_with(back, all->decode, all->tenant, &all->history);
+    decode_with(back, all->decode, &all->history);
   });
   if (!needs.previous) return gather_next(gathering);
   parts_.store->history(tenant, *needs.previous, parts_.limits[api::Limit::kBodyBytes], *gathering->lane.loop,
@@ -166,13 +171,17 @@ void HttpApi::gather_next(const std::shared_ptr<Gathering>& gathering) {
                      });
 }
 
-void HttpApi::start_responses(Context& context, api::ResponsesCall call, const std::string& tenant) {
-  const auto model = complete(context, call.call, tenant);
+void HttpApi::start_responses(Context& context, api::ResponsesCall call) {
+  const auto model = complete(context, call.call);
   if (!model) return;
+  if (call.state.background && api::is_query_only(call.call.request.hints)) {
+    return reply_error(context, invalid("background", "`background` does not go with a query for a worker"));
+  }
   if (call.state.background) return start_background(context, std::move(call), model);
   std::unique_ptr<Commit> commit;
   if (call.state.store) {
-    pipeline::StoredResponse record{context.id, tenant, call.state.previous, false, std::move(call.input), {}, {}, 0};
+    pipeline::StoredResponse record{
+        context.id, call.call.request.tenant, call.state.previous, false, std::move(call.input), {}, {}, 0};
     commit = std::make_unique<StoreAnswer>(*parts_.store, *context.lane.loop, *call.encoder, std::move(record));
   } else if (context.request.head.path.ends_with("/compact")) {
     commit = std::make_unique<CheckSummary>(*call.encoder);
@@ -234,31 +243,31 @@ void HttpApi::follow(Context& context, std::shared_ptr<BackgroundRun> run, std::
 }
 
 void HttpApi::serve_response(Context& context) {
-  const auto tenant = tenant_of(context);
-  if (!tenant) return reply_error(context, tenant.error());
+  const std::string tenant = context.caller.tenant;  // the context may leave
   const auto id = api::parse_response_name(context.rest);
   if (!id || parts_.store == nullptr) return reply_error(context, no_such_response());
-  const auto run = runs_.find(*tenant, *id);
+  const auto run = runs_.find(tenant, *id);
   if (context.request.head.method == "DELETE") {
     auto erased = park<void>(context, [this, id = *id](Context& back, const Result<void>& done) {
       if (!done) return reply_error(back, done.error());
       reply(back, {200, {}, api::render_deleted(id)});
     });
-    auto erase = [this, tenant = *tenant, id = *id, loop = context.lane.loop, erased = std::move(erased)] {
+    auto erase = [this, tenant, id = *id, loop = context.lane.loop, erased = std::move(erased)] {
       parts_.store->erase(tenant, id, *loop, erased);
     };
     return run ? run->cancel(std::move(erase)) : erase();
   }
-  if (wants_stream(context.request.head.query)) return stream_response(context, *tenant, *id);
+  if (wants_stream(context.request.head.query)) return stream_response(context, *id);
   if (run) return reply(context, {200, {}, run->object()});
   auto found = park<pipeline::StoredResponse>(context, [this](Context& back, Result<pipeline::StoredResponse> stored) {
     if (!stored) return reply_error(back, stored.error());
     reply(back, {200, {}, std::move(stored->answer)});
   });
-  parts_.store->find(*tenant, *id, *context.lane.loop, std::move(found));
+  parts_.store->find(tenant, *id, *context.lane.loop, std::move(found));
 }
 
-void HttpApi::stream_response(Context& context, const std::string& tenant, RequestId id) {
+void HttpApi::stream_response(Context& context, RequestId id) {
+  const std::string tenant = context.caller.tenant;
   const auto wanted = first_wanted(context.request.head.query);
   if (!wanted) return reply_error(context, wanted.error());
   if (auto run = runs_.find(tenant, id)) return follow(context, std::move(run), *wanted);
@@ -291,8 +300,7 @@ void HttpApi::reply_event_stream(Context& context, std::string events) {
 }
 
 void HttpApi::serve_input_items(Context& context) {
-  const auto tenant = tenant_of(context);
-  if (!tenant) return reply_error(context, tenant.error());
+  const std::string tenant = context.caller.tenant;  // the context may leave
   const auto id = api::parse_response_name(context.rest);
   if (!id || parts_.store == nullptr) return reply_error(context, no_such_response());
   const auto parameter = [&](std::string_view name) {
@@ -307,12 +315,11 @@ void HttpApi::serve_input_items(Context& context) {
         if (!list) return reply_error(back, list.error());
         reply(back, {200, {}, *std::move(list)});
       });
-  parts_.store->find(*tenant, *id, *context.lane.loop, std::move(found));
+  parts_.store->find(tenant, *id, *context.lane.loop, std::move(found));
 }
 
 void HttpApi::serve_cancel(Context& context) {
-  const auto tenant = tenant_of(context);
-  if (!tenant) return reply_error(context, tenant.error());
+  const std::string tenant = context.caller.tenant;  // the context may leave
   const auto id = api::parse_response_name(context.rest);
   if (!id || parts_.store == nullptr) return reply_error(context, no_such_response());
   // Of one that is over, this is what it ended as: cancelling twice is the same as once.
@@ -325,10 +332,10 @@ void HttpApi::serve_cancel(Context& context) {
     }
     reply(back, {200, {}, std::move(stored->answer)});
   });
-  auto look = [this, tenant = *tenant, id = *id, loop = context.lane.loop, found = std::move(found)] {
+  auto look = [this, tenant, id = *id, loop = context.lane.loop, found = std::move(found)] {
     parts_.store->find(tenant, id, *loop, found);
   };
-  const auto run = runs_.find(*tenant, *id);
+  const auto run = runs_.find(tenant, *id);
   run ? run->cancel(std::move(look)) : look();
 }
 

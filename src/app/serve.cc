@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "app/banner.h"
 #include "app/engine_metrics.h"
 #include "app/http_api.h"
+#include "app/keys.h"
 #include "app/model_loader.h"
 #include "app/run_service.h"
 #include "app/seal_key.h"
@@ -57,8 +60,10 @@ Result<void> load(Source& source, pipeline::ModelSet& models, const Settings& se
 
 int serve(const Settings& settings) {
   StopSignals signals;
-  if (auto allowed = check_listen(settings); !allowed) return complain(allowed.error());
+  if (auto allowed = check_listen(settings, !settings.keys.empty()); !allowed) return complain(allowed.error());
   if (auto checked = check_sources(settings); !checked) return complain(checked.error());
+  const auto keys = Keys::make(settings.keys, [](const char* name) { return std::getenv(name); });
+  if (!keys) return complain(keys.error());
   net::raise_descriptor_limit();
   const SystemClock clock;
   Log log(settings.log_level);
@@ -76,10 +81,11 @@ int serve(const Settings& settings) {
   const Seal seal(seal_key->key);
   auto store = open_response_store(settings, clock, log, metrics);
   if (!store) return complain(store.error());
-  HttpApi api({clock, log, metrics, threads.pool(), models, settings.limits, guard_options(settings), threads.loops(),
-               seal, settings.reasoning_events, store->get(), settings.background_max});
+  HttpApi api({clock, log, metrics, threads.pool(), models, settings.limits, guard_options(settings), *keys,
+               threads.loops(), seal, settings.reasoning_events, store->get(), settings.background_max});
   const auto greeting = [&](const std::string& url) {
-    return source.loaded ? banner(*source.loaded, url) : workers_banner(source.workers->lines(), url);
+    return source.loaded ? banner(*source.loaded, url, !keys->empty())
+                         : workers_banner(source.workers->lines(), url, !keys->empty());
   };
   const auto on_quiet = [&] {
     if (source.workers) source.workers->stop();

@@ -23,6 +23,7 @@ class Compaction final : public ResponsesEncoder {
   explicit Compaction(CompactionPlan plan) : plan_(std::move(plan)) {}
 
   void set_model(std::string_view) override {}
+  void set_extension(std::string) override {}
   void keep_alive(std::string&) override {}
 
   void add(std::uint32_t, const ir::Event& event, std::string& out) override {

@@ -14,10 +14,11 @@ namespace kvern::api {
 /// How it stands with a response. Borrows; lives for one call.
 struct ResponseState {
   const OutputItems* items = nullptr;
-  const ir::End* end = nullptr;    // it ended
-  const Error* failure = nullptr;  // it failed
-  bool queued = false;             // it waits for the engine
-  bool cancelled = false;          // a client ended it
+  const ir::End* end = nullptr;     // it ended
+  const Error* failure = nullptr;   // it failed
+  std::string_view extension = {};  // its `nvext`, as JSON; empty: none
+  bool queued = false;              // it waits for the engine
+  bool cancelled = false;           // a client ended it
 };
 
 /// `completed`, `incomplete`, `failed`, `cancelled` or, before that, `queued` or `in_progress`.

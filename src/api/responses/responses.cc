@@ -47,14 +47,14 @@ class ResponsesDecoder {
     decode_sampling(fields_, request.sampling);
     decode_stopping(fields_, request.stopping);
     decode_responses_options(fields_, request);
-    decode_common();
     check_labels(fields_);
     refuse_unserved_fields(fields_, kOnResponses);
-    if (fields_.decoding().failed() || !out_.needs.empty()) return std::move(out_);
-
     request.tools = std::move(tools.tools);
     request.tool_namespaces = std::move(tools.namespaces);
     out_.call.left_out.insert(out_.call.left_out.begin(), tools.left_out.begin(), tools.left_out.end());
+    decode_common();
+    if (fields_.decoding().failed() || !out_.needs.empty()) return std::move(out_);
+
     if (out_.state.store) out_.input = items_to_store(fields_, context_.id, *items_);
     ResponsePlan plan = this->plan();
     plan.echo = echo_of(fields_, out_.state, tools.echo, choice_echo);
@@ -106,8 +106,8 @@ class ResponsesDecoder {
   }
 
   void decode_common() {
-    decode_hints(fields_, out_.call.request.hints, out_.call.request.session);
     decode_template_options(fields_, out_.call.request.template_options);
+    decode_hints(fields_, out_.call.request, out_.call.left_out);
   }
 
   ResponsePlan plan() const {
@@ -161,10 +161,12 @@ class ResponsesDialectImpl final : public ResponsesDialect {
     if (!document) return std::move(document).error();
     Decoding decoding(limits_);
     const Path top;
-    const Fields fields((*document)->root(), top, decoding);
+    Asked asked;
+    const Fields fields((*document)->root(), top, decoding, &asked);
     ResponsesDecoder decoder(fields, limits_, options_, context, history);
     ResponsesCall call = (decoder.*how)();
     if (decoding.failed()) return decoding.fault();
+    asked.list_others((*document)->root(), "", call.call.left_out);
     return call;
   }
 

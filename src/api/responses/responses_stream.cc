@@ -45,6 +45,8 @@ class ResponsesStream final : public ResponsesEncoder {
 
   void set_model(std::string_view name) override { plan_.model = name; }
 
+  void set_extension(std::string json) override { extension_ = std::move(json); }
+
   void add(std::uint32_t, const ir::Event& event, std::string& out) override {
     if (!opened_) open(out);
     std::visit([&](const auto& e) { on(e, out); }, event);
@@ -79,8 +81,8 @@ class ResponsesStream final : public ResponsesEncoder {
 
  private:
   ResponseState state() const {
-    return {&items_, end_ ? &*end_ : nullptr, failure_ ? &*failure_ : nullptr, plan_.background && !started_,
-            cancelled_};
+    return {&items_,    end_ ? &*end_ : nullptr,       failure_ ? &*failure_ : nullptr,
+            extension_, plan_.background && !started_, cancelled_};
   }
 
   void on(const ir::Start&, std::string& out) {
@@ -242,6 +244,7 @@ class ResponsesStream final : public ResponsesEncoder {
   std::optional<Error> failure_;
   std::size_t end_bytes_ = 0;  // of the last event
   std::int64_t sequence_ = 0;
+  std::string extension_;
 };
 
 }  // namespace

@@ -13,9 +13,10 @@ class ResponsesWhole final : public ResponsesEncoder {
   explicit ResponsesWhole(ResponsePlan plan) : plan_(std::move(plan)), items_(plan_) {}
 
   void set_model(std::string_view name) override { plan_.model = name; }
+  void set_extension(std::string json) override { extension_ = std::move(json); }
   void keep_alive(std::string&) override {}
   void append_object(std::string& out) const override {
-    append_response(plan_, {&items_, end_ ? &*end_ : nullptr, nullptr, false, cancelled_}, out);
+    append_response(plan_, {&items_, end_ ? &*end_ : nullptr, nullptr, extension_, false, cancelled_}, out);
   }
   void append_failed(const Error& error, std::string& out) const override {
     append_response(plan_, {&items_, nullptr, &error}, out);
@@ -54,6 +55,7 @@ class ResponsesWhole final : public ResponsesEncoder {
   bool item_open_ = false;
   bool cancelled_ = false;
   std::optional<ir::End> end_;
+  std::string extension_;
 };
 
 }  // namespace
