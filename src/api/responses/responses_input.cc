@@ -194,7 +194,7 @@ class InputDecoder {
     std::string sealed;
     item.string("encrypted_content", sealed);
     const auto summary = seal_.open(compaction_, sealed);
-    if (!summary) return out_.left_out.push_back(item.path("type").str() + " compaction");
+    if (!summary) return out_.left_out.push_back(item.path("type").parent->str() + " compaction");
     begin(ir::Role::kUser)
         .blocks.push_back({ir::Text{"Summary of the conversation so far:\n" + *summary}, std::nullopt});
   }
