@@ -16,7 +16,7 @@ constexpr const char* kEvents =
         {"end":"tool_calls","prompt":3,"cached":1,"completion":2,"reasoning":1}])";
 constexpr const char* kTools = R"("tools":[{"type":"function","name":"exec"},{"type":"custom","name":"patch"}])";
 
-class ResponsesState : public ::testing::Test {
+class StatefulResponses : public ::testing::Test {
  protected:
   Result<ResponsesCall> decode(const std::string& body, const ResponsesHistory* history = nullptr,
                                std::uint64_t id = 2) const {
@@ -68,7 +68,7 @@ TEST(ResponseIds, NamesAndBack) {
   }
 }
 
-TEST_F(ResponsesState, WhatIsNeededIsToldOnceAndFirst) {
+TEST_F(StatefulResponses, WhatIsNeededIsToldOnceAndFirst) {
   const auto call = decode(R"({"previous_response_id":"resp_00000000000000ab","input":[
       {"type":"item_reference","id":"msg_00000000000000cd_0"},{"id":"rs_00000000000000cd_1"},
       {"type":"item_reference","id":"of another"}]})");
@@ -78,7 +78,7 @@ TEST_F(ResponsesState, WhatIsNeededIsToldOnceAndFirst) {
   EXPECT_TRUE(decode(R"({"input":"hi"})")->needs.empty());
 }
 
-TEST_F(ResponsesState, AContinuedPromptIsTheReplayedOne) {
+TEST_F(StatefulResponses, AContinuedPromptIsTheReplayedOne) {
   const std::string tools = std::string(",") + kTools;
   const ResponsesHistory history{{turn(R"({"input":"do it")" + tools + "}")}, {}};
   const std::string added =
@@ -97,7 +97,7 @@ TEST_F(ResponsesState, AContinuedPromptIsTheReplayedOne) {
   EXPECT_EQ(std::get<ir::ToolCall>(assistant.blocks.at(3).content).arguments, "l1\nl2");
 }
 
-TEST_F(ResponsesState, InputIsKeptWithIdsAndParts) {
+TEST_F(StatefulResponses, InputIsKeptWithIdsAndParts) {
   const auto call = decode(R"({"input":[{"role":"user","content":"a\ud800"},{"role":"assistant","content":"b"},
       {"type":"function_call_output","call_id":"c","output":"o"},
       {"type":"message","id":"mine","status":"completed","role":"user","content":[{"type":"input_text","text":"d"}]}]})");
@@ -112,7 +112,7 @@ TEST_F(ResponsesState, InputIsKeptWithIdsAndParts) {
   EXPECT_EQ(decode(R"({"input":"x","store":false})")->input, "") << "nothing is kept of what is not stored";
 }
 
-TEST_F(ResponsesState, ReferencesStandForStoredItems) {
+TEST_F(StatefulResponses, ReferencesStandForStoredItems) {
   const StoredTurn one = turn(R"({"input":"do it"})");
   const ResponsesHistory history{{}, {one}};
   const auto call = decode(R"({"input":[{"type":"item_reference","id":"msg_0000000000000001_in0"},
@@ -128,7 +128,7 @@ TEST_F(ResponsesState, ReferencesStandForStoredItems) {
   EXPECT_EQ(missing.error().detail, "not_found");
 }
 
-TEST_F(ResponsesState, AnEndThatDidNotLeaveCanBeTakenBack) {
+TEST_F(StatefulResponses, AnEndThatDidNotLeaveCanBeTakenBack) {
   auto call = decode(R"({"input":"x","stream":true})");
   std::string out;
   for (const ir::Event& event :
@@ -141,13 +141,14 @@ TEST_F(ResponsesState, AnEndThatDidNotLeaveCanBeTakenBack) {
   std::int64_t sequence = 0;
   std::istringstream lines(out);
   for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("data: ")) EXPECT_EQ(bj::parse(line.substr(6)).at("sequence_number").as_int64(), sequence++);
+    if (!line.starts_with("data: ")) continue;
+    EXPECT_EQ(bj::parse(line.substr(6)).at("sequence_number").as_int64(), sequence++);
   }
   EXPECT_NE(out.find("event: response.failed"), std::string::npos);
   EXPECT_NE(out.find("\"text\":\"hi\""), std::string::npos);
 }
 
-TEST_F(ResponsesState, BackgroundIsQueuedThenRunsThenIsCancelled) {
+TEST_F(StatefulResponses, BackgroundIsQueuedThenRunsThenIsCancelled) {
   auto call = decode(R"({"input":"x","background":true})");
   ASSERT_TRUE(call.ok());
   const auto status = [&] {
@@ -187,7 +188,7 @@ TEST(ListPage, ParametersAreChecked) {
   EXPECT_FALSE(decode_list_page("", "up", "").ok());
 }
 
-TEST_F(ResponsesState, CompactionKeepsTheUsersWordsAndSealsTheRest) {
+TEST_F(StatefulResponses, CompactionKeepsTheUsersWordsAndSealsTheRest) {
   const ResponsesHistory history{{turn(R"({"input":"do it"})")}, {}};
   auto call =
       dialect_->decode_compact(R"({"model":"m","input":"and that","previous_response_id":"resp_0000000000000001"})",

@@ -120,7 +120,7 @@ TEST_F(ResponseTablesTest, AgreesWithAMapOverReopens) {
     path_ = folder_ + "/" + std::to_string(seed) + ".db";
     Rng rng(seed);
     std::map<std::uint64_t, StoredResponse> model;
-    for (int step = 0; step < 60; ++step) {
+    for (int step = 0; step < 40; ++step) {
       opened();
       const std::uint64_t id = 1 + rng.below(20);
       const std::string tenant = rng.below(4) == 0 ? "u" : "t";
@@ -187,7 +187,7 @@ TEST_F(ResponseTablesTest, AgeTakesWholeConversationsSinceTheirLastTurn) {
 }
 
 TEST_F(ResponseTablesTest, SizeTakesTheConversationUsedLongestAgoInSmallSteps) {
-  bounds_.bytes_max = 2U << 20U;
+  bounds_.bytes_max = 2'500'000;
   opened();
   for (std::uint64_t id = 1; id <= 40; ++id) put(turn(id, id == 1 ? std::nullopt : std::optional(id - 1), 30'000));
   put(turn(100, {}, 900'000));
@@ -294,7 +294,7 @@ TEST_F(ResponseTablesTest, DamageIsAnErrorNeverACrash) {
   tables_.reset();
   std::ifstream in(path_, std::ios::binary);
   const std::string whole(std::istreambuf_iterator<char>(in), {});
-  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
     Rng rng(seed);
     std::string damaged = whole;
     if (rng.below(4) == 0) damaged.resize(rng.below(damaged.size()));
