@@ -49,7 +49,7 @@ void append_response(const ResponsePlan& plan, const ResponseState& state, std::
   const bool incomplete = ended && state.end->reason == ir::FinishReason::kLength;
   writer.begin_object().member("id", response_name(plan.id)).member("object", "response");
   writer.member("created_at", plan.created.count()).key("completed_at");
-  ended && !incomplete ? writer.value(plan.clock->unix_time().count()) : writer.null();
+  ended && !incomplete ? writer.value(state.ended_at.count()) : writer.null();
   writer.member("status", status_of(state)).key("incomplete_details");
   incomplete ? writer.begin_object().member("reason", "max_output_tokens").end_object() : writer.null();
   writer.member("model", plan.model).key("error");

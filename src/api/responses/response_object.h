@@ -2,6 +2,7 @@
 // Open Responses asks for are there, null or not.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "api/responses/output_items.h"
@@ -19,6 +20,7 @@ struct ResponseState {
   std::string_view extension = {};  // its `nvext`, as JSON; empty: none
   bool queued = false;              // it waits for the engine
   bool cancelled = false;           // a client ended it
+  std::chrono::seconds ended_at{};  // unix time of `end`: every copy of the object says the same
 };
 
 /// `completed`, `incomplete`, `failed`, `cancelled` or, before that, `queued` or `in_progress`.
