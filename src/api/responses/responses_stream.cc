@@ -82,7 +82,8 @@ class ResponsesStream final : public ResponsesEncoder {
  private:
   ResponseState state() const {
     return {&items_,    end_ ? &*end_ : nullptr,       failure_ ? &*failure_ : nullptr,
-            extension_, plan_.background && !started_, cancelled_};
+            extension_, plan_.background && !started_, cancelled_,
+            ended_at_};
   }
 
   void on(const ir::Start&, std::string& out) {
@@ -118,6 +119,7 @@ class ResponsesStream final : public ResponsesEncoder {
     const bool cut = ended.reason == ir::FinishReason::kLength;
     close_item(cut ? ItemStatus::kIncomplete : ItemStatus::kCompleted, out);
     end_ = ended;
+    ended_at_ = plan_.clock->unix_time();
     finish(out);
   }
 
@@ -241,6 +243,7 @@ class ResponsesStream final : public ResponsesEncoder {
   bool started_ = false;
   bool cancelled_ = false;
   std::optional<ir::End> end_;
+  std::chrono::seconds ended_at_{};
   std::optional<Error> failure_;
   std::size_t end_bytes_ = 0;  // of the last event
   std::int64_t sequence_ = 0;

@@ -16,7 +16,7 @@ class ResponsesWhole final : public ResponsesEncoder {
   void set_extension(std::string json) override { extension_ = std::move(json); }
   void keep_alive(std::string&) override {}
   void append_object(std::string& out) const override {
-    append_response(plan_, {&items_, end_ ? &*end_ : nullptr, nullptr, extension_, false, cancelled_}, out);
+    append_response(plan_, {&items_, end_ ? &*end_ : nullptr, nullptr, extension_, false, cancelled_, ended_at_}, out);
   }
   void append_failed(const Error& error, std::string& out) const override {
     append_response(plan_, {&items_, nullptr, &error}, out);
@@ -40,6 +40,7 @@ class ResponsesWhole final : public ResponsesEncoder {
     } else if (const auto* end = std::get_if<ir::End>(&event)) {
       close(end->reason == ir::FinishReason::kLength ? ItemStatus::kIncomplete : ItemStatus::kCompleted);
       end_ = *end;
+      ended_at_ = plan_.clock->unix_time();
       append_object(out);
     }
   }
@@ -55,6 +56,7 @@ class ResponsesWhole final : public ResponsesEncoder {
   bool item_open_ = false;
   bool cancelled_ = false;
   std::optional<ir::End> end_;
+  std::chrono::seconds ended_at_{};
   std::string extension_;
 };
 
