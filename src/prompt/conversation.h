@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/request.h"
@@ -22,6 +23,10 @@ struct TemplateDialect {
 jinja::value conversation_messages(const std::vector<ir::Message>& messages, const TemplateDialect& dialect);
 /// None when there are no tools, as most templates test for.
 jinja::value conversation_tools(const std::vector<ir::Tool>& tools, const TemplateDialect& dialect);
+/// A call's arguments as templates know them: those of a custom tool, which is raw text, as {"input": text}.
+std::string argument_text(const ir::ToolCall& call);
+/// A tool's schema likewise; empty: none.
+std::string_view tool_schema(const ir::Tool& tool);
 /// Bytes of everything the client wrote: what a rendering's budget grows with.
 std::size_t conversation_bytes(const std::vector<ir::Message>& messages, const std::vector<ir::Tool>& tools);
 

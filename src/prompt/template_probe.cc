@@ -43,7 +43,7 @@ bool find_plain_form(const TrialRender& render, TemplateDialect& dialect) {
     for (const bool typed_content : {false, true}) {
       dialect.tools_list = tools_list;
       dialect.typed_content = typed_content;
-      if (has(joined(render(greeting(), {}, dialect)), kText)) return true;
+      if (has(joined(render(greeting(), {}, {}, dialect)), kText)) return true;
     }
   }
   dialect.tools_list = false;
@@ -54,9 +54,9 @@ bool find_plain_form(const TrialRender& render, TemplateDialect& dialect) {
 /// Text when the template prints it as it stands, which keeps a replayed call's exact spelling; else an object.
 bool wants_string_arguments(const TrialRender& render, TemplateDialect dialect) {
   dialect.string_arguments = true;
-  const std::string as_text = joined(render(with_call(), one_tool(), dialect));
+  const std::string as_text = joined(render(with_call(), one_tool(), {}, dialect));
   dialect.string_arguments = false;
-  const std::string as_object = joined(render(with_call(), one_tool(), dialect));
+  const std::string as_object = joined(render(with_call(), one_tool(), {}, dialect));
   if (has(as_text, kArguments)) return true;
   if (has(as_object, "kvern_key") && !has(as_object, "'kvern_key'")) return false;
   return has(as_text, "kvern_key");
@@ -70,7 +70,7 @@ ProbeResult probe_template(std::string_view source, const TrialRender& render) {
   dialect.thinking_key =
       source.find(".thinking") != std::string_view::npos || source.find("['thinking']") != std::string_view::npos;
 
-  const Result<std::vector<Span>> plain = render(greeting(), {}, dialect);
+  const Result<std::vector<Span>> plain = render(greeting(), {}, {}, dialect);
   if (!find_plain_form(render, dialect)) {
     result.traits.warning = plain.ok() ? "the chat template does not print a user's message"
                                        : "the chat template refuses a plain message: " + plain.error().message;
@@ -78,9 +78,13 @@ ProbeResult probe_template(std::string_view source, const TrialRender& render) {
 
   std::vector<ir::Message> with_system = greeting();
   with_system.insert(with_system.begin(), message(ir::Role::kSystem, ir::Text{kSystem}));
-  result.traits.system = has(joined(render(with_system, {}, dialect)), kSystem);
-  result.traits.tools = has(joined(render(greeting(), one_tool(), dialect)), kToolName);
+  result.traits.system = has(joined(render(with_system, {}, {}, dialect)), kSystem);
+  result.traits.tools = has(joined(render(greeting(), one_tool(), {}, dialect)), kToolName);
   dialect.string_arguments = wants_string_arguments(render, dialect);
+  result.thinking =
+      find_thinking_switches(source, [&](const std::vector<ir::Message>& messages, const TemplateOptions& options) {
+        return joined(render(messages, {}, options, dialect));
+      });
   return result;
 }
 
