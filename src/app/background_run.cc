@@ -95,7 +95,7 @@ void BackgroundRun::on_events(std::uint32_t choice, std::vector<ir::Event> event
     if (!ended) events_.append(out);
   }
   last_event_ = parts_.loop.clock().now();
-  if (ended) return take_end(std::move(out));
+  if (ended) return take_end(out);
   notify();
 }
 
@@ -118,11 +118,11 @@ void BackgroundRun::cancel(std::function<void()> done) {
       self->encoder_.cancel(out);
     }
     if (const auto dispatcher = self->parts_.dispatcher.lock()) dispatcher->cancel(self->id());
-    self->take_end(std::move(out));
+    self->take_end(out);
   });
 }
 
-void BackgroundRun::take_end(std::string events) {
+void BackgroundRun::take_end(std::string_view events) {
   pipeline::StoredResponse stored = record_;
   {
     const std::lock_guard lock(mutex_);
@@ -226,6 +226,7 @@ std::shared_ptr<BackgroundRun> BackgroundRuns::find(const std::string& tenant, R
 std::vector<std::shared_ptr<BackgroundRun>> BackgroundRuns::all() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<BackgroundRun>> out;
+  out.reserve(runs_.size());
   for (const auto& [id, run] : runs_) out.push_back(run);
   return out;
 }

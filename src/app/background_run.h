@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -72,7 +73,7 @@ class BackgroundRun final : public pipeline::EventReceiver, public std::enable_s
  private:
   enum class State : std::uint8_t { kRunning, kStoring, kOver };
 
-  void take_end(std::string events);
+  void take_end(std::string_view events);
   void over(const Result<void>& stored);
   void notify();
   void tick();

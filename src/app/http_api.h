@@ -96,7 +96,7 @@ class HttpApi final : public Service {
   void gather_next(const std::shared_ptr<Gathering>& gathering);
   void decode_with(Context& context, DecodeResponses decode, const api::ResponsesHistory* history);
   void start_responses(Context& context, api::ResponsesCall call);
-  void start_background(Context& context, api::ResponsesCall call, std::shared_ptr<const pipeline::Model> model);
+  void start_background(Context& context, api::ResponsesCall call, const std::shared_ptr<const pipeline::Model>& model);
   void follow(Context& context, std::shared_ptr<BackgroundRun> run, std::uint64_t from);
   void stream_response(Context& context, RequestId id);
   /// Takes a request to the store, and back to its loop: `then` has it again, with the answer.

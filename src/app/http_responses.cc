@@ -190,7 +190,7 @@ void HttpApi::start_responses(Context& context, api::ResponsesCall call) {
 }
 
 void HttpApi::start_background(Context& context, api::ResponsesCall call,
-                               std::shared_ptr<const pipeline::Model> model) {
+                               const std::shared_ptr<const pipeline::Model>& model) {
   Lane& lane = context.lane;
   const RequestId id = context.id;
   pipeline::StoredResponse record{

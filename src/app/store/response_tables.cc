@@ -21,7 +21,7 @@ constexpr std::int64_t kVersion = 1;
 constexpr int kPageBytes = 4096;
 /// A step of trimming: milliseconds of work between requests.
 constexpr int kRowsAStep = 16;
-constexpr int kPagesAStep = 256;
+constexpr std::int64_t kPagesAStep = 256;
 
 constexpr const char* kSchema = R"(
   CREATE TABLE conversations(
