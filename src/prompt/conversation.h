@@ -18,6 +18,7 @@ struct TemplateDialect {
   bool string_arguments = false;  // call arguments as their text, not as an object
   bool tools_list = false;        // an empty list when there are no tools, not none
   bool thinking_key = false;      // reasoning as message.thinking, as gpt-oss reads it
+  bool calls = false;             // prints calls and results, also where no tools are given
 };
 
 jinja::value conversation_messages(const std::vector<ir::Message>& messages, const TemplateDialect& dialect);

@@ -95,7 +95,7 @@ class JinjaTemplate final : public ChatTemplate {
     if (std::optional<Error> error = check_options(request.template_options)) return std::move(*error);
     TemplateOptions options = request.template_options;
     set_thinking(request.reasoning, thinking_, options);
-    if (!traits_.tools && needs_telling(*messages, request.tools))
+    if (!traits_.tools && needs_telling(*messages, request.tools, dialect_.calls))
       return run(with_told_tools(*messages, request.tools, traits_.system), {}, options, dialect_);
     return run(*messages, request.tools, options, dialect_);
   }

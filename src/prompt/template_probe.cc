@@ -8,6 +8,7 @@ namespace {
 constexpr const char* kText = "kvern-probe-text";
 constexpr const char* kSystem = "kvern-probe-system";
 constexpr const char* kToolName = "kvern_probe_tool";
+constexpr const char* kResult = "kvern-probe-result";
 constexpr const char* kArguments = R"({"kvern_key": "kvern_value"})";
 
 ir::Message message(ir::Role role, ir::Content content) { return {role, "", {{std::move(content), {}}}}; }
@@ -17,7 +18,7 @@ std::vector<ir::Message> greeting() { return {message(ir::Role::kUser, ir::Text{
 std::vector<ir::Message> with_call() {
   return {message(ir::Role::kUser, ir::Text{kText}),
           message(ir::Role::kAssistant, ir::ToolCall{"callprobe", kToolName, kArguments}),
-          message(ir::Role::kTool, ir::ToolResult{"callprobe", kToolName, {ir::Text{"kvern-probe-result"}}, false})};
+          message(ir::Role::kTool, ir::ToolResult{"callprobe", kToolName, {ir::Text{kResult}}, false})};
 }
 
 std::vector<ir::Tool> one_tool() {
@@ -81,6 +82,8 @@ ProbeResult probe_template(std::string_view source, const TrialRender& render) {
   result.traits.system = has(joined(render(with_system, {}, {}, dialect)), kSystem);
   result.traits.tools = has(joined(render(greeting(), one_tool(), {}, dialect)), kToolName);
   dialect.string_arguments = wants_string_arguments(render, dialect);
+  const std::string calls = joined(render(with_call(), {}, {}, dialect));
+  dialect.calls = has(calls, "kvern_key") && has(calls, kResult);
   result.thinking =
       find_thinking_switches(source, [&](const std::vector<ir::Message>& messages, const TemplateOptions& options) {
         return joined(render(messages, {}, options, dialect));

@@ -22,7 +22,8 @@ struct ProbeResult {
   TemplateTraits traits;
 };
 
-/// At most sixty trials, nine for a template without switches. `source` is looked at only for names: of a key, and of switches.
+/// At most sixty trials, ten for a template without switches. `source` is looked at only for names: of a key, and of
+/// switches.
 ProbeResult probe_template(std::string_view source, const TrialRender& render);
 
 }  // namespace kvern::prompt

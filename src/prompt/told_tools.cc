@@ -20,10 +20,12 @@ constexpr std::string_view kTail =
     "after it; several calls stand one after the other:\n<tool_call>\n{\"name\": <function name>, \"arguments\": "
     "<arguments as a JSON object>}\n</tool_call>\nThe results come back between tool_response tags.";
 
+bool is_callable(const ir::Tool& tool) { return tool.kind != ir::ToolKind::kHosted; }
+
 std::string section(const std::vector<ir::Tool>& tools) {
   std::string out;
   for (const ir::Tool& tool : tools) {
-    if (tool.kind == ir::ToolKind::kHosted) continue;
+    if (!is_callable(tool)) continue;
     json::Writer writer(out);
     writer.begin_object().member("name", ir::prompt_name(tool.tool_namespace, tool.name));
     if (!tool.description.empty()) writer.member("description", tool.description);
@@ -106,8 +108,6 @@ class Rewriter {
   bool has_text_ = false;       // of the last message
 };
 
-bool is_callable(const ir::Tool& tool) { return tool.kind != ir::ToolKind::kHosted; }
-
 bool is_about_tools(const ir::Block& block) {
   return std::holds_alternative<ir::ToolCall>(block.content) || std::holds_alternative<ir::ToolResult>(block.content);
 }
@@ -129,10 +129,11 @@ void put_first(std::string section, bool system, std::vector<ir::Message>& messa
 
 }  // namespace
 
-bool needs_telling(const std::vector<ir::Message>& messages, const std::vector<ir::Tool>& tools) {
-  return std::ranges::any_of(tools, is_callable) || std::ranges::any_of(messages, [](const ir::Message& message) {
-           return std::ranges::any_of(message.blocks, is_about_tools);
-         });
+bool needs_telling(const std::vector<ir::Message>& messages, const std::vector<ir::Tool>& tools, bool prints_calls) {
+  if (std::ranges::any_of(tools, is_callable)) return true;
+  return !prints_calls && std::ranges::any_of(messages, [](const ir::Message& message) {
+    return std::ranges::any_of(message.blocks, is_about_tools);
+  });
 }
 
 std::vector<ir::Message> with_told_tools(const std::vector<ir::Message>& messages, const std::vector<ir::Tool>& tools,

@@ -9,8 +9,10 @@
 
 namespace kvern::prompt {
 
-/// Whether there is anything to tell: a tool the model could call, or a call or result in the conversation.
-bool needs_telling(const std::vector<ir::Message>& messages, const std::vector<ir::Tool>& tools);
+/// Whether there is anything to tell: a tool the model could call, or a call or result in the conversation that the
+/// template does not print by itself (`prints_calls`). With tools all is told in one format, so that calls of earlier
+/// turns look as the model is asked to write them.
+bool needs_telling(const std::vector<ir::Message>& messages, const std::vector<ir::Tool>& tools, bool prints_calls);
 
 /// The conversation with everything about tools as text. The tools stand first in the first system message, so that
 /// sessions with other instructions share them, or in one of their own; where the template has no place for a system

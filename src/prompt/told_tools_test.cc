@@ -167,5 +167,28 @@ TEST(ToldTools, WhereTheTemplateHasNoSystemMessageTheUsersHoldsThem) {
   EXPECT_TRUE(text.ends_with("\n\ngo<|end|><|assistant|>")) << text;
 }
 
+TEST(ToldTools, WhoNeedsTelling) {
+  const Messages plain{user("hi")};
+  const Messages calling{user("hi"), message(ir::Role::kAssistant, {ir::ToolCall{"c", "ls", "{}"}}), result("c", "r")};
+  for (const bool prints_calls : {false, true}) {
+    EXPECT_FALSE(needs_telling(plain, {}, prints_calls));
+    EXPECT_FALSE(needs_telling(plain, {two_tools()[2]}, prints_calls));
+    EXPECT_TRUE(needs_telling(plain, two_tools(), prints_calls));
+    EXPECT_EQ(needs_telling(calling, {}, prints_calls), !prints_calls);
+  }
+}
+
+TEST(ToldTools, TurnsAlternateSoThatStrictTemplatesTakeThem) {
+  // As harnesses send it over Messages, and the same over Chat: results, and what is said behind them, are one turn.
+  const auto call = message(ir::Role::kAssistant, {ir::ToolCall{"1", "a", ""}, ir::ToolCall{"2", "b", ""}});
+  const Messages one_turn{user("go"), call,
+                          message(ir::Role::kUser, {ir::ToolResult{"1", "", {ir::Text{"x"}}, false},
+                                                    ir::ToolResult{"2", "", {ir::Text{"y"}}, false}, ir::Text{"on"}})};
+  const Messages three{user("go"), call, result("1", "x"), result("2", "y"), user("on")};
+  EXPECT_EQ(shown(with_told_tools(one_turn, {}, true)), shown(with_told_tools(three, {}, true)));
+  const Messages told = with_told_tools(three, two_tools(), false);
+  for (std::size_t i = 1; i < told.size(); ++i) EXPECT_NE(told[i].role, told[i - 1].role);
+}
+
 }  // namespace
 }  // namespace kvern::prompt
