@@ -155,6 +155,7 @@ void Answer::fail(const Error& error) {
 
 void Answer::commit(std::string_view reason) {
   committing_ = true;
+  held_ = shared_from_this();
   commit_->commit([self = weak_from_this(), reason](const Result<void>& done) {
     const auto answer = self.lock();
     if (!answer || answer->over_) return;
@@ -183,6 +184,7 @@ void Answer::put_extension(const ir::End& end) {
 
 void Answer::over(int status) {
   over_ = true;
+  const auto last = std::move(held_);  // may be all that holds it, until the end of this call
   note_.on_over(status);
 }
 

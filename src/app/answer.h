@@ -94,6 +94,8 @@ class Answer final : public pipeline::EventReceiver, public std::enable_shared_f
   TimePoint last_write_;
   bool head_sent_ = false;
   bool committing_ = false;  // the end is encoded and waits
+  /// Itself meanwhile: the dispatcher has let go of it. A client that leaves, or the server's stop, ends that too.
+  std::shared_ptr<Answer> held_;
   bool over_ = false;
 };
 
