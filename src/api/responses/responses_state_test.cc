@@ -10,11 +10,11 @@ namespace {
 
 namespace bj = boost::json;
 
-constexpr const char* kEvents =
+constexpr const char* kTwoCalls =
     R"(["start",{"thinking":["hm ","é"]},{"text":["so"]},{"call":["i","exec","{\"q\": \"\u00fc\"}"]},
         {"call":["j","patch","{\"input\": \"l1\\n","l2\"}"]},
         {"end":"tool_calls","prompt":3,"cached":1,"completion":2,"reasoning":1}])";
-constexpr const char* kTools = R"("tools":[{"type":"function","name":"exec"},{"type":"custom","name":"patch"}])";
+constexpr const char* kTwoTools = R"("tools":[{"type":"function","name":"exec"},{"type":"custom","name":"patch"}])";
 
 class StatefulResponses : public ::testing::Test {
  protected:
@@ -25,7 +25,7 @@ class StatefulResponses : public ::testing::Test {
   StoredTurn turn(const std::string& body, const ResponsesHistory* history = nullptr) const {
     auto call = decode(body, history, 1);
     EXPECT_TRUE(call.ok()) << call.error().message;
-    testing::play(bj::parse(kEvents).as_array(), *call->call.encoder);
+    testing::play(bj::parse(kTwoCalls).as_array(), *call->call.encoder);
     StoredTurn out{call->input, {}};
     call->encoder->append_object(out.answer);
     return out;
@@ -79,7 +79,7 @@ TEST_F(StatefulResponses, WhatIsNeededIsToldOnceAndFirst) {
 }
 
 TEST_F(StatefulResponses, AContinuedPromptIsTheReplayedOne) {
-  const std::string tools = std::string(",") + kTools;
+  const std::string tools = std::string(",") + kTwoTools;
   const ResponsesHistory history{{turn(R"({"input":"do it")" + tools + "}")}, {}};
   const std::string added =
       R"({"type":"function_call_output","call_id":"i","output":"a"},{"type":"custom_tool_call_output","call_id":"j","output":"b"})";
