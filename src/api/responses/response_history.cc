@@ -2,8 +2,7 @@
 
 namespace kvern::api {
 
-HistoryItems::HistoryItems(const ResponsesHistory& history, const Limits& limits)
-    : indexed_(!history.referenced.empty()) {
+HistoryItems::HistoryItems(const ResponsesHistory& history, const Limits& limits) {
   const json::ReadLimits read_limits{static_cast<std::uint32_t>(limits[Limit::kJsonDepth]) + 2,  // of the answer around
                                      static_cast<std::uint32_t>(limits[Limit::kJsonValues]),
                                      static_cast<std::uint32_t>(limits[Limit::kJsonMembers])};
@@ -24,7 +23,7 @@ void HistoryItems::take(std::string_view text, const json::ReadLimits& limits, b
   if (!items || !items->is(json::Kind::kArray)) return;
   for (const auto& [key, item] : items->children()) {
     if (continued) conversation_.push_back(item);
-    if (!indexed_ || !item.is(json::Kind::kObject)) continue;
+    if (!item.is(json::Kind::kObject)) continue;
     const auto id = item.find("id");
     if (id && id->is(json::Kind::kString)) by_id_.emplace(id->string(), item);
   }

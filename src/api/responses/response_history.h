@@ -52,8 +52,7 @@ class HistoryItems {
 
   std::vector<std::unique_ptr<const json::Document>> documents_;
   std::vector<json::Value> conversation_;
-  std::unordered_map<std::string, json::Value> by_id_;  // only where items are referred to
-  bool indexed_;
+  std::unordered_map<std::string, json::Value> by_id_;
 };
 
 }  // namespace kvern::api

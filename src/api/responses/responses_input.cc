@@ -29,6 +29,7 @@ class InputDecoder {
         reasoning_(reasoning_purpose(tenant)),
         compaction_(compaction_purpose(tenant)),
         history_(history),
+        continues_(fields.has("previous_response_id")),
         names_(names) {}
 
   void add(json::Value value, const Path& path) {
@@ -175,15 +176,19 @@ class InputDecoder {
     if (!item.required("id") || !item.string("id", Limit::kIdBytes, id)) return;
     if (history_ == nullptr) return need(item, id);
     const auto found = history_->find(id);
-    if (!found) {
-      return decoding_.fail(item.path("id"), "is not found among the stored items: send the item itself", "not_found");
-    }
+    if (!found) return not_found(item);
     // A stored item is none, so this ends here.
     add(*found, item.path("id"));
   }
 
+  void not_found(const Fields& item) {
+    decoding_.fail(item.path("id"), "is not found among the stored items: send the item itself", "not_found");
+  }
+
   void need(const Fields& item, std::string_view id) {
     const auto response = response_of_item(id);
+    // An id of the client's own may be one of the conversation.
+    if (!response && !continues_) return not_found(item);
     if (!response || std::ranges::find(out_.references, *response) != out_.references.end()) return;
     if (out_.references.size() < kReferencedMax) return out_.references.push_back(*response);
     decoding_.fail(item.path("id"), fmt::format("refers to one response more than {}", kReferencedMax));
@@ -262,6 +267,7 @@ class InputDecoder {
   const std::string reasoning_;
   const std::string compaction_;
   const HistoryItems* const history_;  // nullptr: not known yet
+  const bool continues_;
   ToolNames& names_;
   ResponsesInput out_;
   std::uint64_t calls_ = 0;  // of the last assistant message

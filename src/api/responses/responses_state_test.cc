@@ -76,6 +76,17 @@ TEST_F(StatefulResponses, WhatIsNeededIsToldOnceAndFirst) {
   EXPECT_EQ(call->needs.previous, RequestId{0xAB});
   EXPECT_EQ(call->needs.references, std::vector<RequestId>{RequestId{0xCD}});
   EXPECT_TRUE(decode(R"({"input":"hi"})")->needs.empty());
+  const auto lost = decode(R"({"input":[{"type":"item_reference","id":"of another"}]})");
+  ASSERT_FALSE(lost.ok());
+  EXPECT_EQ(lost.error().detail, "not_found");
+}
+
+TEST_F(StatefulResponses, AReferenceMayNameAnItemOfTheConversationByTheClientsId) {
+  const ResponsesHistory history{{turn(R"({"input":[{"id":"mine","role":"user","content":"x"}]})")}, {}};
+  const std::string body =
+      R"({"previous_response_id":"resp_0000000000000001","input":[{"type":"item_reference","id":"mine"}]})";
+  EXPECT_TRUE(decode(body).ok());
+  EXPECT_TRUE(decode(body, &history).ok());
 }
 
 TEST_F(StatefulResponses, AContinuedPromptIsTheReplayedOne) {
