@@ -10,6 +10,7 @@ find_package(yaml-cpp REQUIRED)
 find_package(GTest REQUIRED)
 find_package(prometheus-cpp REQUIRED COMPONENTS core)
 find_package(cppzmq REQUIRED)
+find_package(SQLite3 REQUIRED)
 
 add_library(kvern_xxhash INTERFACE)
 find_path(KVERN_XXHASH_INCLUDE xxhash.h REQUIRED)

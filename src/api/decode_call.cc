@@ -35,13 +35,19 @@ Result<Call> decode_call(const Dialect& dialect, std::string_view body, const He
                          const DecodeContext& context, const Limits& limits, bool may_place) {
   auto call = dialect.decode(body, context);
   if (!call) return call;
-  ir::Request& request = call->request;
-  if (auto error = apply_hint_headers(headers, limits, request, call->left_out)) return *std::move(error);
-  settle(request.session);
-  if (!may_place) drop_placement(request.hints, call->left_out);
-  if (auto error = check_bounds(request, limits)) return *std::move(error);
-  request.tenant = context.tenant;
+  if (auto error = settle_call(*call, headers, context, limits, may_place)) return *std::move(error);
   return call;
+}
+
+std::optional<Error> settle_call(Call& call, const HeaderList& headers, const DecodeContext& context,
+                                 const Limits& limits, bool may_place) {
+  ir::Request& request = call.request;
+  if (auto error = apply_hint_headers(headers, limits, request, call.left_out)) return error;
+  settle(request.session);
+  if (!may_place) drop_placement(request.hints, call.left_out);
+  if (auto error = check_bounds(request, limits)) return error;
+  request.tenant = context.tenant;
+  return std::nullopt;
 }
 
 }  // namespace kvern::api

@@ -3,6 +3,7 @@
 // hold. So what is closed on one API is closed on all.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "api/dialect.h"
@@ -14,5 +15,9 @@ namespace kvern::api {
 /// others that wish has no effect and is named in `left_out`.
 Result<Call> decode_call(const Dialect& dialect, std::string_view body, const HeaderList& headers,
                          const DecodeContext& context, const Limits& limits, bool may_place);
+
+/// The same for what a dialect has decoded already.
+std::optional<Error> settle_call(Call& call, const HeaderList& headers, const DecodeContext& context,
+                                 const Limits& limits, bool may_place);
 
 }  // namespace kvern::api

@@ -11,6 +11,11 @@ constexpr std::array kEndpoints{
     Endpoint{"POST", "/v1/chat/completions", Service::kChat, Guard::kTenant, true},
     Endpoint{"POST", "/v1/completions", Service::kCompletions, Guard::kTenant, true},
     Endpoint{"POST", "/v1/responses", Service::kResponses, Guard::kTenant, true},
+    Endpoint{"POST", "/v1/responses/compact", Service::kCompact, Guard::kTenant, true},
+    Endpoint{"GET", "/v1/responses/{id}", Service::kResponse, Guard::kTenant, false},
+    Endpoint{"DELETE", "/v1/responses/{id}", Service::kResponse, Guard::kTenant, false},
+    Endpoint{"GET", "/v1/responses/{id}/input_items", Service::kInputItems, Guard::kTenant, false},
+    Endpoint{"POST", "/v1/responses/{id}/cancel", Service::kCancel, Guard::kTenant, true},
     Endpoint{"POST", "/v1/messages", Service::kMessages, Guard::kTenant, true},
     Endpoint{"POST", "/v1/messages/count_tokens", Service::kCountTokens, Guard::kTenant, true},
     Endpoint{"GET", "/v1/models", Service::kModels, Guard::kTenant, false},
@@ -24,8 +29,18 @@ constexpr std::array kEndpoints{
     Endpoint{"GET", "/", Service::kRoot, Guard::kTenant, false},
 };
 
-/// What stands for the "*", or nullopt.
+constexpr std::string_view kId = "{id}";
+
+/// What stands for the "*" or the "{id}", or nullopt.
 std::optional<std::string_view> match(const Endpoint& endpoint, std::string_view path) {
+  if (const std::size_t at = endpoint.path.find(kId); at != std::string_view::npos) {
+    const std::string_view tail = endpoint.path.substr(at + kId.size());
+    if (path.size() <= at + tail.size() || !path.starts_with(endpoint.path.substr(0, at)) || !path.ends_with(tail)) {
+      return std::nullopt;
+    }
+    const std::string_view id = path.substr(at, path.size() - at - tail.size());
+    return id.find('/') == std::string_view::npos ? std::optional(id) : std::nullopt;
+  }
   if (!endpoint.path.ends_with("/*")) return path == endpoint.path ? std::optional(std::string_view{}) : std::nullopt;
   const std::string_view prefix = endpoint.path.substr(0, endpoint.path.size() - 1);
   if (!path.starts_with(prefix) || path.size() == prefix.size()) return std::nullopt;

@@ -15,6 +15,10 @@ enum class Service : std::uint8_t {
   kChat,
   kCompletions,
   kResponses,
+  kCompact,
+  kResponse,
+  kInputItems,
+  kCancel,
   kMessages,
   kCountTokens,
   kModels,
@@ -33,7 +37,8 @@ enum class Guard : std::uint8_t { kOpen, kTenant, kAdmin };
 
 struct Endpoint {
   std::string_view method;
-  std::string_view path;  // exact; one that ends in "/*" matches what follows, slashes included
+  /// Exact; "{id}" stands for one segment, and an "/*" at the end for what follows, slashes included.
+  std::string_view path;
   Service service;
   Guard guard;
   bool has_body;
@@ -41,7 +46,7 @@ struct Endpoint {
 
 std::span<const Endpoint> endpoints() noexcept;
 
-/// An endpoint that matched, and the text its "*" stood for.
+/// An endpoint that matched, and the text its "*" or "{id}" stood for.
 struct Route {
   const Endpoint* endpoint;
   std::string_view rest;

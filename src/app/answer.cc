@@ -38,6 +38,7 @@ Answer::Answer(std::shared_ptr<net::Exchange> exchange, AnswerShape shape, const
     : exchange_(std::move(exchange)),
       encoder_(std::move(shape.encoder)),
       stream_(shape.stream),
+      commit_(std::move(shape.commit)),
       dialect_(dialect),
       dispatcher_(std::move(dispatcher)),
       log_(log),
@@ -72,7 +73,9 @@ void Answer::tick() {
     const auto answer = self.lock();
     if (!answer || answer->over_) return;
     const TimePoint now = answer->exchange_->loop().clock().now();
-    if (!answer->head_sent_) {
+    if (answer->committing_) {
+      // Its last event is encoded: nothing goes in between.
+    } else if (!answer->head_sent_) {
       if (now - answer->note_.started >= kHeadHold) answer->start_stream();
     } else if (now - answer->last_write_ >= kKeepAlive) {
       std::string bytes;
@@ -125,8 +128,11 @@ void Answer::on_events(std::uint32_t choice, std::vector<ir::Event> events) {
       worker_ = started->worker;
     }
     // A Start alone is the engine's word that it began, not a token: the head waits for one.
-    if (stream_ && !head_sent_ && !std::holds_alternative<ir::Start>(event)) start_stream();
-    if (ended != nullptr && running_ == 0) return end(nullptr, to_string(ended->reason));
+    const bool waits = ended != nullptr && commit_;
+    if (stream_ && !head_sent_ && !waits && !std::holds_alternative<ir::Start>(event)) start_stream();
+    if (ended != nullptr && running_ == 0) {
+      return commit_ ? commit(to_string(ended->reason)) : end(nullptr, to_string(ended->reason));
+    }
   }
   if (stream_ && head_sent_ && !out_.empty()) {
     exchange_->write(out_);
@@ -137,12 +143,26 @@ void Answer::on_events(std::uint32_t choice, std::vector<ir::Event> events) {
 
 void Answer::fail(const Error& error) {
   if (over_) return;
-  if (head_sent_) {
+  if (committing_) {
+    commit_->withdraw(error, out_);
+  } else if (head_sent_) {
     encoder_->add(0, ir::Failure{error}, out_);
   } else {
     out_.clear();
   }
   end(&error, {});
+}
+
+void Answer::commit(std::string_view reason) {
+  committing_ = true;
+  held_ = shared_from_this();
+  commit_->commit([self = weak_from_this(), reason](const Result<void>& done) {
+    const auto answer = self.lock();
+    if (!answer || answer->over_) return;
+    if (!done) return answer->fail(done.error());
+    if (answer->stream_ && !answer->head_sent_) answer->start_stream();
+    answer->end(nullptr, reason);
+  });
 }
 
 void Answer::put_extension(const ir::End& end) {
@@ -164,6 +184,7 @@ void Answer::put_extension(const ir::End& end) {
 
 void Answer::over(int status) {
   over_ = true;
+  const auto last = std::move(held_);  // may be all that holds it, until the end of this call
   note_.on_over(status);
 }
 

@@ -31,6 +31,16 @@ struct RequestNote {
   std::function<void(int status)> on_over;  // called once; 499 when the client hung up
 };
 
+/// What must be done before an answer counts as given: its last bytes wait for it.
+class Commit {
+ public:
+  virtual ~Commit() = default;
+  /// Called once, when the encoder has the end; `done` comes once, at once or later on the same loop.
+  virtual void commit(std::function<void(Result<void>)> done) = 0;
+  /// It failed, or is waited for no longer: puts the failure in the place of the end, with which `out` closes.
+  virtual void withdraw(const Error& error, std::string& out) = 0;
+};
+
 /// How the answer is to be written.
 struct AnswerShape {
   std::unique_ptr<api::Encoder> encoder;
@@ -39,6 +49,7 @@ struct AnswerShape {
   std::uint32_t answers = 1;                   // of all prompts
   std::vector<std::string> extra_fields = {};  // facts about it that the client asks for
   bool tells_worker = true;                    // who ran it is for this client to know
+  std::unique_ptr<Commit> commit = {};
 };
 
 class Answer final : public pipeline::EventReceiver, public std::enable_shared_from_this<Answer> {
@@ -58,6 +69,7 @@ class Answer final : public pipeline::EventReceiver, public std::enable_shared_f
   void start_stream();
   net::Headers headers(std::string_view content_type) const;
   void end(const Error* error, std::string_view reason);
+  void commit(std::string_view reason);
   void tick();
   void over(int status);
   /// What the client asked to be told of the answer, and the worker where the headers left before it was known.
@@ -66,6 +78,7 @@ class Answer final : public pipeline::EventReceiver, public std::enable_shared_f
   std::shared_ptr<net::Exchange> exchange_;
   std::unique_ptr<api::Encoder> encoder_;
   const bool stream_;
+  const std::unique_ptr<Commit> commit_;
   const api::Dialect& dialect_;
   std::weak_ptr<pipeline::Dispatcher> dispatcher_;
   Log& log_;
@@ -80,6 +93,9 @@ class Answer final : public pipeline::EventReceiver, public std::enable_shared_f
   std::string out_;  // encoded, not yet handed to the exchange
   TimePoint last_write_;
   bool head_sent_ = false;
+  bool committing_ = false;  // the end is encoded and waits
+  /// Itself meanwhile: the dispatcher has let go of it. A client that leaves, or the server's stop, ends that too.
+  std::shared_ptr<Answer> held_;
   bool over_ = false;
 };
 

@@ -90,11 +90,13 @@ class AnswerTest : public testing::Test {
                              R"(,"stream":)" + (stream ? "true}" : "false}");
     auto call = dialect_->decode(body, {RequestId{7}, std::chrono::seconds(1)});
     ASSERT_TRUE(call.ok());
-    answer_ = std::make_shared<Answer>(
-        wire_, AnswerShape{std::move(call->encoder), stream, choices, choices, extra_fields_, tells_worker_}, *dialect_,
-        std::weak_ptr<pipeline::Dispatcher>(), log_,
-        RequestNote{RequestId{7}, "POST", "/v1/chat/completions", "", loop_.clock().now(),
-                    [this](int status) { over_.push_back(status); }});
+    answer_ =
+        std::make_shared<Answer>(wire_,
+                                 AnswerShape{std::move(call->encoder), stream, choices, choices, extra_fields_,
+                                             tells_worker_, std::move(commit_)},
+                                 *dialect_, std::weak_ptr<pipeline::Dispatcher>(), log_,
+                                 RequestNote{RequestId{7}, "POST", "/v1/chat/completions", "", loop_.clock().now(),
+                                             [this](int status) { over_.push_back(status); }});
     answer_->begin();
   }
   void start(std::uint32_t choice = 0) { answer_->on_events(choice, {ir::Start{{5, 0, 0, 0}, worker_}}); }
@@ -117,6 +119,18 @@ class AnswerTest : public testing::Test {
   std::string worker_;
   std::vector<std::string> extra_fields_;
   bool tells_worker_ = true;
+  std::unique_ptr<Commit> commit_;
+};
+
+/// A commit that the test ends.
+class LaterCommit final : public Commit {
+ public:
+  explicit LaterCommit(std::function<void(Result<void>)>& done) : done_(done) {}
+  void commit(std::function<void(Result<void>)> done) override { done_ = std::move(done); }
+  void withdraw(const Error&, std::string& out) override { out = "withdrawn"; }
+
+ private:
+  std::function<void(Result<void>)>& done_;
 };
 
 TEST_F(AnswerTest, AStreamsHeadWaitsForTheFirstToken) {
@@ -277,6 +291,65 @@ TEST_F(AnswerTest, AHangUpEndsItOnce) {
   answer_->fail(kvern::fail(ErrorCode::kUnavailable, "x"));
   EXPECT_FALSE(wire_->finished);
   EXPECT_EQ(over_, std::vector<int>{499});
+}
+
+TEST_F(AnswerTest, AnEndLeavesWhenItIsCommitted) {
+  for (const bool stream : {true, false}) {
+    std::function<void(Result<void>)> done;
+    commit_ = std::make_unique<LaterCommit>(done);
+    wire_ = std::make_shared<Wire>(loop_);
+    ask(stream);
+    start();
+    text("hi");
+    end();
+    ASSERT_TRUE(done) << stream;
+    answer_.reset();  // as the dispatcher does at the end
+    loop_.pass(std::chrono::seconds(11));  // no keep-alive behind an end
+    EXPECT_FALSE(wire_->finished);
+    EXPECT_THAT(wire_->bytes, Not(HasSubstr("\"stop\"")));
+    done({});
+    EXPECT_TRUE(wire_->finished);
+    EXPECT_EQ(wire_->status, 200);
+    EXPECT_THAT(wire_->bytes, HasSubstr("\"stop\""));
+  }
+}
+
+TEST_F(AnswerTest, AnEndThatCannotBeCommittedIsAFailure) {
+  for (const bool stream : {true, false}) {
+    for (const bool early : {true, false}) {  // all in one batch: nothing has left yet
+      std::function<void(Result<void>)> done;
+      commit_ = std::make_unique<LaterCommit>(done);
+      wire_ = std::make_shared<Wire>(loop_);
+      ask(stream);
+      start();
+      if (early) {
+        answer_->on_events(0, {ir::End{}});
+      } else {
+        text("hi");
+        end();
+      }
+      done(kvern::fail(ErrorCode::kUnavailable, "full"));
+      EXPECT_TRUE(wire_->finished);
+      const bool begun = stream && !early;
+      EXPECT_EQ(wire_->status, begun ? 200 : 503) << stream << early;
+      EXPECT_EQ(wire_->bytes.ends_with("withdrawn"), begun);
+    }
+  }
+}
+
+TEST_F(AnswerTest, ACommitMayComeTooLate) {
+  std::function<void(Result<void>)> done;
+  commit_ = std::make_unique<LaterCommit>(done);
+  ask(true);
+  start();
+  text("hi");
+  end();
+  answer_->fail(kvern::fail(ErrorCode::kUnavailable, "shutting down"));
+  EXPECT_THAT(wire_->bytes, testing::EndsWith("withdrawn"));
+  done({});
+  EXPECT_EQ(over_.size(), 1U);
+  answer_.reset();
+  done({});
 }
 
 }  // namespace

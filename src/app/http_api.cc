@@ -14,6 +14,7 @@
 #include "api/models/models.h"
 #include "api/responses/responses.h"
 #include "api/tokenize/tokenize.h"
+#include "app/http_lane.h"
 #include "app/version.h"
 #include "base/check.h"
 #include "base/json_writer.h"
@@ -30,12 +31,6 @@ constexpr std::size_t kInlineBytesMax = 4096;
 /// Every status kvern answers with; 499 is a client that hung up.
 constexpr int kStatuses[] = {200, 400, 401, 403, 404, 405, 408, 413, 415, 417, 421,
                              426, 429, 431, 499, 500, 501, 503, 504, 505, 529};
-
-Error draining_error() {
-  Error error = fail(ErrorCode::kUnavailable, "The server is shutting down.");
-  error.retry_after = std::chrono::seconds(5);
-  return error;
-}
 
 /// What a person sees who opens the address: what this is, and what it answers.
 std::string describe_server() {
@@ -74,22 +69,22 @@ bool is_probe(api::Service service) {
 
 }  // namespace
 
-struct HttpApi::Lane {
-  net::Loop* loop = nullptr;
-  std::shared_ptr<pipeline::Dispatcher> dispatcher;
-  std::unordered_map<RequestId, Context> tokenizing;  // away on the pool
-  std::unordered_map<RequestId, std::weak_ptr<Answer>> answers;
-};
+Error draining_error() {
+  Error error = fail(ErrorCode::kUnavailable, "The server is shutting down.");
+  error.retry_after = std::chrono::seconds(5);
+  return error;
+}
 
 HttpApi::HttpApi(HttpApiParts parts)
     : parts_(std::move(parts)),
       chat_(api::make_chat_dialect(parts_.limits)),
       completions_(api::make_completions_dialect(parts_.limits)),
-      responses_dialect_(
-          api::make_responses_dialect(parts_.limits, {parts_.seal, parts_.clock, parts_.reasoning_events})),
+      responses_dialect_(api::make_responses_dialect(
+          parts_.limits, {parts_.seal, parts_.clock, parts_.reasoning_events, parts_.store != nullptr})),
       messages_(api::make_messages_dialect(parts_.limits)),
       created_(parts_.clock.unix_time()),
       pipeline_metrics_(std::make_unique<pipeline::PipelineMetrics>(parts_.metrics, metrics_label(parts_.models))),
+      runs_(parts_.background_max),
       id_counter_(entropy_seed()) {
   for (const int status : kStatuses) {
     responses_.emplace(status, &parts_.metrics.counter("kvern_http_responses_total", "Answers by status",
@@ -176,15 +171,19 @@ void HttpApi::serve(net::Request request, std::shared_ptr<net::Exchange> exchang
   Lane& lane = lane_of(*exchange);
   const auto route = api::find_route(request.head.method, request.head.path);
   KV_CHECK(route.ok());  // admit() let it in
+  std::string rest(route->rest);
   auto caller = authenticate(request.head, parts_.keys, route->endpoint->guard, parts_.limits);
   KV_CHECK(caller.ok());  // likewise
-  Context context{std::move(request), std::move(exchange), mint(), parts_.clock.now(), {}, *std::move(caller), lane};
-  const std::size_t rest = route->rest.size();
-  context.rest = std::string_view(context.request.head.path).substr(context.request.head.path.size() - rest);
+  Context context{std::move(request), std::move(exchange), mint(), parts_.clock.now(),
+                  std::move(rest),    *std::move(caller),  lane};
   switch (route->endpoint->service) {
     case api::Service::kChat: return serve_generation(context, *chat_);
     case api::Service::kCompletions: return serve_generation(context, *completions_);
-    case api::Service::kResponses: return serve_generation(context, *responses_dialect_);
+    case api::Service::kResponses: return serve_responses(context, &api::ResponsesDialect::decode_call);
+    case api::Service::kCompact: return serve_responses(context, &api::ResponsesDialect::decode_compact);
+    case api::Service::kResponse: return serve_response(context);
+    case api::Service::kInputItems: return serve_input_items(context);
+    case api::Service::kCancel: return serve_cancel(context);
     case api::Service::kMessages: return serve_generation(context, *messages_);
     case api::Service::kCountTokens: return serve_count_tokens(context);
     case api::Service::kModels:
@@ -256,38 +255,50 @@ void HttpApi::serve_generation(Context& context, const api::Dialect& dialect) {
                                parts_.limits, context.caller.admin);
   if (!call) return reply_error(context, call.error());
   context.request.body = {};  // the ir holds what is needed: a large body need not live as long as the answer
-  const auto model = parts_.models.find(call->request.model);
-  if (!model) return reply_error(context, unknown_model(call->request.model));
-  call->request.id = context.id;
-  call->request.client_request_id = client_request_id(context.request.head);
-  if (!call->left_out.empty()) {
-    parts_.log.info("left out", {{"id", context.id}, {"what", join(call->left_out, ", ")}});
-  }
-  call->encoder->set_model(model->name);
+  const auto model = complete(context, *call);
+  if (!model) return;
   if (&dialect == messages_.get()) note_client(context, call->request);
+  start(context, dialect, *std::move(call), model, nullptr);
+}
 
-  if (api::is_query_only(call->request.hints)) return serve_query(context, *std::move(call), model);
+std::shared_ptr<const pipeline::Model> HttpApi::complete(Context& context, api::Call& call) {
+  auto model = parts_.models.find(call.request.model);
+  if (!model) {
+    reply_error(context, unknown_model(call.request.model));
+    return nullptr;
+  }
+  call.request.id = context.id;
+  call.request.client_request_id = client_request_id(context.request.head);
+  if (!call.left_out.empty()) {
+    parts_.log.info("left out", {{"id", context.id}, {"what", join(call.left_out, ", ")}});
+  }
+  call.encoder->set_model(model->name);
+  return model;
+}
+
+void HttpApi::start(Context& context, const api::Dialect& dialect, api::Call call,
+                    std::shared_ptr<const pipeline::Model> model, std::unique_ptr<Commit> commit) {
+  if (api::is_query_only(call.request.hints)) return serve_query(context, std::move(call), std::move(model));
 
   Lane& lane = context.lane;
   active_.fetch_add(1);
   RequestNote note{context.id,
                    context.request.head.method,
                    context.request.head.path,
-                   call->request.client_request_id,
+                   call.request.client_request_id,
                    context.started,
                    [this, &lane, id = context.id](int status) {
                      lane.answers.erase(id);
                      active_.fetch_sub(1);
                      count(status);
                    }};
-  AnswerShape shape{
-      std::move(call->encoder),         call->stream,        call->request.choices, call->request.answers(),
-      call->request.hints.extra_fields, context.caller.admin};
+  AnswerShape shape{std::move(call.encoder),         call.stream,          call.request.choices, call.request.answers(),
+                    call.request.hints.extra_fields, context.caller.admin, std::move(commit)};
   const auto answer = std::make_shared<Answer>(context.exchange, std::move(shape), dialect, lane.dispatcher, parts_.log,
                                                std::move(note));
   lane.answers.emplace(context.id, answer);
   answer->begin();
-  lane.dispatcher->start(std::move(call->request), model, answer);
+  lane.dispatcher->start(std::move(call.request), std::move(model), answer);
 }
 
 void HttpApi::note_client(const Context& context, const ir::Request& request) {
@@ -331,7 +342,7 @@ void HttpApi::serve_models(Context& context) {
     auto list = anthropic ? api::render_messages_model_list(entries) : api::render_model_list(entries);
     return reply(context, {200, {}, std::move(list)});
   }
-  const std::string asked = percent_decode(context.rest).value_or(std::string(context.rest));
+  const std::string asked = percent_decode(context.rest).value_or(context.rest);
   const auto model = parts_.models.find(asked);
   // What the path decodes to may be any bytes; JSON is UTF-8.
   const std::string name = model ? model->name : printable(asked);
@@ -432,6 +443,7 @@ void HttpApi::serve_detokenize(Context& context) {
 }
 
 void HttpApi::fail_all() {
+  for (const auto& run : runs_.all()) run->fail_on_loop(draining_error());
   for (const auto& lane : lanes_) {
     lane->loop->post([lane = lane.get()] {
       const auto answers = lane->answers;  // ending one takes it out of the map

@@ -12,8 +12,9 @@
 #include "api/dialect.h"
 #include "api/limits.h"
 #include "api/registry.h"
-#include "api/responses/response_plan.h"
+#include "api/responses/responses.h"
 #include "app/answer.h"
+#include "app/background_run.h"
 #include "app/guard.h"
 #include "app/keys.h"
 #include "app/service.h"
@@ -25,6 +26,7 @@
 #include "net/http_server.h"
 #include "pipeline/dispatcher.h"
 #include "pipeline/model.h"
+#include "pipeline/response_store.h"
 
 namespace kvern::app {
 
@@ -40,6 +42,8 @@ struct HttpApiParts {
   std::vector<net::Loop*> loops;
   const Seal& seal;
   api::ReasoningEvents reasoning_events;
+  pipeline::ResponseStore* store = nullptr;  // of responses; nullptr: none are stored
+  std::size_t background_max = 64;
 };
 
 class HttpApi final : public Service {
@@ -63,7 +67,7 @@ class HttpApi final : public Service {
     std::shared_ptr<net::Exchange> exchange;
     RequestId id;
     TimePoint started;
-    std::string_view rest;  // what the "*" of the route stood for
+    std::string rest;  // what the "*" or "{id}" of the route stood for
     Caller caller;
     Lane& lane;
   };
@@ -73,6 +77,32 @@ class HttpApi final : public Service {
   void reply(Context& context, api::Reply reply);
   void reply_error(Context& context, const Error& error);
   void serve_generation(Context& context, const api::Dialect& dialect);
+  /// What the request knows beside its body; nullptr, and answered, where its model is unknown.
+  std::shared_ptr<const pipeline::Model> complete(Context& context, api::Call& call);
+  void start(Context& context, const api::Dialect& dialect, api::Call call,
+             std::shared_ptr<const pipeline::Model> model, std::unique_ptr<Commit> commit);
+
+  // http_responses.cc: what has to do with stored responses.
+  using DecodeResponses = Result<api::ResponsesCall> (api::ResponsesDialect::*)(std::string_view,
+                                                                                const api::DecodeContext&,
+                                                                                const api::ResponsesHistory*) const;
+  void serve_responses(Context& context, DecodeResponses decode);
+  void serve_response(Context& context);
+  void serve_input_items(Context& context);
+  void serve_cancel(Context& context);
+  /// Gathers what `needs` names, then decodes again.
+  struct Gathering;
+  void gather(Context& context, DecodeResponses decode, const api::ResponsesNeeds& needs);
+  void gather_next(const std::shared_ptr<Gathering>& gathering);
+  void decode_with(Context& context, DecodeResponses decode, const api::ResponsesHistory* history);
+  void start_responses(Context& context, api::ResponsesCall call);
+  void start_background(Context& context, api::ResponsesCall call, const std::shared_ptr<const pipeline::Model>& model);
+  void follow(Context& context, std::shared_ptr<BackgroundRun> run, std::uint64_t from);
+  void stream_response(Context& context, RequestId id);
+  /// Takes a request to the store, and back to its loop: `then` has it again, with the answer.
+  template <typename T>
+  std::function<void(Result<T>)> park(Context& context, std::function<void(Context&, Result<T>)> then);
+  void reply_event_stream(Context& context, std::string events);
   /// Answers which worker would run the request, and with its prompt's tokens; runs nothing.
   void serve_query(Context& context, api::Call call, std::shared_ptr<const pipeline::Model> model);
   void serve_models(Context& context);
@@ -93,11 +123,12 @@ class HttpApi final : public Service {
   const HttpApiParts parts_;
   const std::unique_ptr<const api::Dialect> chat_;
   const std::unique_ptr<const api::Dialect> completions_;
-  const std::unique_ptr<const api::Dialect> responses_dialect_;
+  const std::unique_ptr<const api::ResponsesDialect> responses_dialect_;
   const std::unique_ptr<const api::Dialect> messages_;
   const std::chrono::seconds created_;
   std::unordered_map<int, prometheus::Counter*> responses_;  // by status
   std::unique_ptr<pipeline::PipelineMetrics> pipeline_metrics_;
+  BackgroundRuns runs_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::unordered_map<const net::Loop*, Lane*> lane_by_loop_;
   std::atomic<bool> draining_{false};

@@ -11,6 +11,7 @@
 #include "app/model_loader.h"
 #include "app/run_service.h"
 #include "app/seal_key.h"
+#include "app/store/open_store.h"
 #include "app/workers.h"
 
 namespace kvern::app {
@@ -78,8 +79,10 @@ int serve(const Settings& settings) {
   if (!seal_key) return complain(seal_key.error());
   if (!seal_key->warning.empty()) log.warn("seal key", {{"why", seal_key->warning}});
   const Seal seal(seal_key->key);
+  auto store = open_response_store(settings, clock, log, metrics);
+  if (!store) return complain(store.error());
   HttpApi api({clock, log, metrics, threads.pool(), models, settings.limits, guard_options(settings), *keys,
-               threads.loops(), seal, settings.reasoning_events});
+               threads.loops(), seal, settings.reasoning_events, store->get(), settings.background_max});
   const auto greeting = [&](const std::string& url) {
     return source.loaded ? banner(*source.loaded, url, !keys->empty())
                          : workers_banner(source.workers->lines(), url, !keys->empty());

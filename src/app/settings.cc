@@ -160,6 +160,18 @@ std::vector<Setting> make_table() {
                                "File with 64 hex digits: the key of encrypted reasoning, shared by all frontends "
                                "(default: made in the state folder)",
                                "FILE", &Settings::seal_key_file)));
+  table.push_back(only(Scope::kServe, text("responses_file",
+                                           "Where /v1/responses keeps answers (default: responses.db in the state "
+                                           "folder); `off` keeps none",
+                                           "FILE", &Settings::responses_file)));
+  table.push_back(only(Scope::kServe, number("responses_mb", "Megabytes of kept answers (default 1024): the oldest go",
+                                             &Settings::responses_mb, 16, 1U << 24U)));
+  table.push_back(only(
+      Scope::kServe, number("responses_days", "Days an answer is kept after its conversation's last turn (default 30)",
+                            &Settings::responses_days, 1, 36'500)));
+  table.push_back(
+      only(Scope::kServe, number("background_max", "Background responses under way (default 64); one more gets 429",
+                                 &Settings::background_max, 1, 100'000)));
   table.push_back({"reasoning_events", "Stream thinking on /v1/responses as a summary (default) or as text", "KIND",
                    set_reasoning_events,
                    [](const Settings& settings) {

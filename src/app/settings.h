@@ -47,8 +47,12 @@ struct Settings {
   std::chrono::milliseconds worker_first_token_deadline{300'000};
   std::chrono::milliseconds worker_between_tokens_deadline{60'000};
   std::chrono::milliseconds worker_silent_deadline{10'000};
-  std::string state_dir;      // what outlives the process; empty: default_state_dir()
-  std::string seal_key_file;  // key for what clients keep; empty: made in state_dir
+  std::string state_dir;              // what outlives the process; empty: default_state_dir()
+  std::string seal_key_file;          // key for what clients keep; empty: made in state_dir
+  std::string responses_file;         // stored responses; empty: responses.db in state_dir; "off": none are stored
+  std::uint32_t responses_mb = 1024;  // of those at most
+  std::uint32_t responses_days = 30;  // since the last turn of a conversation
+  std::uint32_t background_max = 64;  // background responses under way
   api::ReasoningEvents reasoning_events = api::ReasoningEvents::kSummary;
   std::vector<std::string> allowed_hosts;
   std::vector<std::string> allowed_origins;

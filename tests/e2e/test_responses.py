@@ -178,12 +178,6 @@ class Responses(ScriptedCase):
     def test_55_string_input(self):
         self.assertEqual(self.whole("", input="hello")["output"][0]["content"][0]["text"], "Hello from the script.")
 
-    def test_56_57_nothing_is_stored(self):
-        self.assertEqual(self.whole("hi", store=True)["store"], False)
-        error = self.refused(400, previous_response_id="resp_1")
-        self.assertEqual((error["code"], error["param"]), ("previous_response_not_found", "previous_response_id"))
-        self.assertEqual(self.refused(400, background=True)["code"], "unsupported_parameter")
-
     def test_58_encrypted_content_alone_on_another_frontend(self):
         key = self.server.write("shared.key", "0123456789abcdef" * 4 + "\n")
         sealing = {"KVERN_SEAL_KEY_FILE": key}

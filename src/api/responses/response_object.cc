@@ -2,10 +2,20 @@
 
 #include <fmt/format.h>
 
+#include "api/responses/response_ids.h"
 #include "base/json_writer.h"
 
 namespace kvern::api {
 namespace {
+
+void write_error(const Error& error, json::Writer& writer) {
+  std::string message = error.code == ErrorCode::kInternal ? "The server failed on this request." : error.message;
+  // Codex waits for as long as it reads here.
+  if (error.retry_after) message += fmt::format(" Please try again in {}s.", error.retry_after->count());
+  writer.begin_object().member("code", failure_code(error)).member("message", message).end_object();
+}
+
+}  // namespace
 
 void write_usage(const ir::Usage& usage, json::Writer& writer) {
   writer.key("usage").begin_object().member("input_tokens", usage.prompt_tokens);
@@ -16,15 +26,6 @@ void write_usage(const ir::Usage& usage, json::Writer& writer) {
   writer.key("output_tokens_details").begin_object().member("reasoning_tokens", usage.reasoning_tokens).end_object();
   writer.member("total_tokens", std::int64_t{usage.prompt_tokens} + usage.completion_tokens).end_object();
 }
-
-void write_error(const Error& error, json::Writer& writer) {
-  std::string message = error.code == ErrorCode::kInternal ? "The server failed on this request." : error.message;
-  // Codex waits for as long as it reads here.
-  if (error.retry_after) message += fmt::format(" Please try again in {}s.", error.retry_after->count());
-  writer.begin_object().member("code", failure_code(error)).member("message", message).end_object();
-}
-
-}  // namespace
 
 const char* failure_code(const Error& error) noexcept {
   switch (error.code) {
@@ -37,7 +38,8 @@ const char* failure_code(const Error& error) noexcept {
 
 const char* status_of(const ResponseState& state) noexcept {
   if (state.failure != nullptr) return "failed";
-  if (state.end == nullptr) return "in_progress";
+  if (state.cancelled) return "cancelled";
+  if (state.end == nullptr) return state.queued ? "queued" : "in_progress";
   return state.end->reason == ir::FinishReason::kLength ? "incomplete" : "completed";
 }
 
@@ -45,9 +47,9 @@ void append_response(const ResponsePlan& plan, const ResponseState& state, std::
   json::Writer writer(out);
   const bool ended = state.end != nullptr;
   const bool incomplete = ended && state.end->reason == ir::FinishReason::kLength;
-  writer.begin_object().member("id", "resp_" + hex64(plan.id.value)).member("object", "response");
+  writer.begin_object().member("id", response_name(plan.id)).member("object", "response");
   writer.member("created_at", plan.created.count()).key("completed_at");
-  ended && !incomplete ? writer.value(plan.clock->unix_time().count()) : writer.null();
+  ended && !incomplete ? writer.value(state.ended_at.count()) : writer.null();
   writer.member("status", status_of(state)).key("incomplete_details");
   incomplete ? writer.begin_object().member("reason", "max_output_tokens").end_object() : writer.null();
   writer.member("model", plan.model).key("error");

@@ -2,6 +2,7 @@
 // Open Responses asks for are there, null or not.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "api/responses/output_items.h"
@@ -17,11 +18,16 @@ struct ResponseState {
   const ir::End* end = nullptr;     // it ended
   const Error* failure = nullptr;   // it failed
   std::string_view extension = {};  // its `nvext`, as JSON; empty: none
+  bool queued = false;              // it waits for the engine
+  bool cancelled = false;           // a client ended it
+  std::chrono::seconds ended_at{};  // unix time of `end`: every copy of the object says the same
 };
 
-/// `response.completed`, `response.incomplete`, `response.failed` or, before that, `in_progress`: the status alone.
+/// `completed`, `incomplete`, `failed`, `cancelled` or, before that, `queued` or `in_progress`.
 const char* status_of(const ResponseState& state) noexcept;
 void append_response(const ResponsePlan& plan, const ResponseState& state, std::string& out);
+/// "usage": {...}, with both of its details.
+void write_usage(const ir::Usage& usage, json::Writer& writer);
 /// The code a failed response shows; the clients' own decide by it whether to try again.
 const char* failure_code(const Error& error) noexcept;
 

@@ -27,6 +27,8 @@ struct ResponsePlan {
   const Seal* seal = nullptr;
   std::string seal_purpose;
   const Clock* clock = nullptr;
+  /// It goes on without its client: it is queued until the engine has it.
+  bool background = false;
 };
 
 }  // namespace kvern::api

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "api/responses/response_ids.h"
 #include "base/json_writer.h"
 
 namespace kvern::api {
@@ -139,25 +140,40 @@ void decode_responses_options(const Fields& fields, ir::Request& request) {
                                                                     request.stopping.min_tokens, tokens));
     }
   }
-  // Typed and then of no effect: kvern runs no tool by itself, cuts no input, stores nothing, renders no metadata.
+  // Typed and then of no effect: kvern runs no tool by itself, cuts no input, renders no metadata.
   std::int64_t calls = 0;
   fields.integer("max_tool_calls", 1, std::numeric_limits<std::int32_t>::max(), calls);
   word(fields, "truncation", {"auto", "disabled"});
-  bool store = false;
-  fields.boolean("store", store);
   fields.object("client_metadata");
 }
 
-void refuse_state(const Fields& fields) {
+ResponsesState decode_responses_state(const Fields& fields, bool stores) {
+  ResponsesState state;
+  fields.boolean("store", state.store);
+  fields.boolean("background", state.background);
+  if (state.background && !stores) {
+    fields.decoding().unsupported(fields.path("background"), "no responses are stored here");
+  } else if (state.background && !state.store) {
+    fields.decoding().fail(fields.path("background"), "needs `store`: what goes on without a client must be kept");
+  }
+  state.store = state.store && stores;
   std::string id;
   if (fields.string("previous_response_id", Limit::kIdBytes, id)) {
-    fields.decoding().fail(fields.path("previous_response_id"),
-                           "is not found: answers are not stored, so send the conversation as `input`",
-                           "previous_response_not_found");
+    state.previous = parse_response_name(id);
+    if (!state.previous) previous_not_found(fields);
   }
+  return state;
 }
 
-std::string echo_of(const Fields& fields, std::string_view tools, std::string_view tool_choice) {
+void previous_not_found(const Fields& fields) {
+  fields.decoding().fail(fields.path("previous_response_id"),
+                         "is not found: it was not stored, or it or a response it continues was deleted or has "
+                         "expired. Send the conversation as `input`",
+                         "previous_response_not_found");
+}
+
+std::string echo_of(const Fields& fields, const ResponsesState& state, std::string_view tools,
+                    std::string_view tool_choice) {
   std::string out;
   const auto raw = [&](std::string_view name, std::string_view json) {
     out.append("\"").append(name).append("\":").append(json).append(",");
@@ -167,7 +183,7 @@ std::string echo_of(const Fields& fields, std::string_view tools, std::string_vi
     raw(name, value ? value->raw() : otherwise);
   };
   as_sent("instructions", "null");
-  raw("previous_response_id", "null");
+  raw("previous_response_id", state.previous ? "\"" + response_name(*state.previous) + "\"" : "null");
   raw("tools", tools);
   raw("tool_choice", tool_choice);
   as_sent("parallel_tool_calls", "true");
@@ -181,8 +197,8 @@ std::string echo_of(const Fields& fields, std::string_view tools, std::string_vi
   as_sent("top_logprobs", "0");
   as_sent("max_output_tokens", "null");
   as_sent("max_tool_calls", "null");
-  raw("store", "false");
-  raw("background", "false");
+  raw("store", state.store ? "true" : "false");
+  raw("background", state.background ? "true" : "false");
   raw("service_tier", "\"default\"");
   as_sent("metadata", "{}");
   as_sent("safety_identifier", "null");

@@ -1,4 +1,5 @@
 // Any body through the Responses dialect, and through what it decodes to: an answer with every kind of block.
+#include "api/responses/input_items.h"
 #include "api/responses/responses.h"
 #include "api/testing/dialect_fuzz.h"
 
@@ -44,12 +45,32 @@ void check_stream(std::string_view out) {
   }
 }
 
+/// What is stored of a good request can be listed and continued.
+void check_stored(const api::ResponsesDialect& dialect, std::string_view body) {
+  static const api::ResponsesHistory kNone;
+  auto call = dialect.decode_call(body, {RequestId{1}, std::chrono::seconds(1)}, &kNone);
+  KV_CHECK(call.ok());
+  if (!call->state.store) return;
+  KV_CHECK(api::render_input_items(call->input, {}, api::Limits()).ok());
+  api::ResponsesHistory history;
+  std::string object;
+  std::string out = answer(call->call.request, *call->call.encoder);
+  call->encoder->append_object(object);
+  KV_CHECK(json::Document::parse(object, {}).ok());
+  history.turns.push_back({call->input, object});
+  KV_CHECK(dialect
+               .decode_call(R"({"input":"on","previous_response_id":"resp_0000000000000001"})",
+                            {RequestId{2}, std::chrono::seconds(1)}, &history)
+               .ok());
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const ManualClock kClock;
   static const Seal kSeal(Secret(std::string(Seal::kKeyBytes, 'k')));
-  static const auto kDialect = api::make_responses_dialect(api::Limits(), {kSeal, kClock});
+  static const auto kDialect =
+      api::make_responses_dialect(api::Limits(), {kSeal, kClock, api::ReasoningEvents::kSummary, true});
   auto call = kDialect->decode({reinterpret_cast<const char*>(data), size}, {RequestId{1}, std::chrono::seconds(1)});
   if (!call) {
     const auto reply = kDialect->error(call.error(), RequestId{1});
@@ -58,8 +79,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   api::testing::check_request(call->request);
+  check_stored(*kDialect, {reinterpret_cast<const char*>(data), size});
   const std::string out = answer(call->request, *call->encoder);
-  if (call->stream) {
+  if (call->stream && !out.empty() && out.starts_with("event:")) {
     check_stream(out);
   } else {
     KV_CHECK(json::Document::parse(out, {}).ok());

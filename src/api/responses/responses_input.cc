@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "api/responses/input_parts.h"
+#include "api/responses/response_ids.h"
 #include "api/responses/responses_tools.h"
 
 namespace kvern::api {
@@ -21,8 +22,15 @@ std::optional<ir::Role> role_of(std::string_view name) {
 
 class InputDecoder {
  public:
-  InputDecoder(const Fields& fields, const Seal& seal, std::string_view purpose, ToolNames& names)
-      : decoding_(fields.decoding()), seal_(seal), purpose_(purpose), names_(names) {}
+  InputDecoder(const Fields& fields, const Seal& seal, std::string_view tenant, const HistoryItems* history,
+               ToolNames& names)
+      : decoding_(fields.decoding()),
+        seal_(seal),
+        reasoning_(reasoning_purpose(tenant)),
+        compaction_(compaction_purpose(tenant)),
+        history_(history),
+        continues_(fields.has("previous_response_id")),
+        names_(names) {}
 
   void add(json::Value value, const Path& path) {
     if (!value.is(json::Kind::kObject)) return decoding_.wrong_type(path, "an object", value.kind());
@@ -70,7 +78,7 @@ class InputDecoder {
     item.string("encrypted_content", thinking.encrypted);
     std::string content = joined_texts(item, "content");
     std::string summary = joined_texts(item, "summary");
-    if (auto opened = seal_.open(purpose_, thinking.encrypted)) {
+    if (auto opened = seal_.open(reasoning_, thinking.encrypted)) {
       thinking.text = *std::move(opened);
       thinking.encrypted.clear();  // it says nothing more
     } else {
@@ -163,8 +171,37 @@ class InputDecoder {
     return describe_tools(found.tools);
   }
 
-  void refuse_reference(const Fields& item) {
-    decoding_.fail(item.path("id"), "is not found: answers are not stored, so send the item itself", "not_found");
+  void add_reference(const Fields& item) {
+    std::string id;
+    if (!item.required("id") || !item.string("id", Limit::kIdBytes, id)) return;
+    if (history_ == nullptr) return need(item, id);
+    const auto found = history_->find(id);
+    if (!found) return not_found(item);
+    // A stored item is none, so this ends here.
+    add(*found, item.path("id"));
+  }
+
+  void not_found(const Fields& item) {
+    decoding_.fail(item.path("id"), "is not found among the stored items: send the item itself", "not_found");
+  }
+
+  void need(const Fields& item, std::string_view id) {
+    const auto response = response_of_item(id);
+    // An id of the client's own may be one of the conversation.
+    if (!response && !continues_) return not_found(item);
+    if (!response || std::ranges::find(out_.references, *response) != out_.references.end()) return;
+    if (out_.references.size() < kReferencedMax) return out_.references.push_back(*response);
+    decoding_.fail(item.path("id"), fmt::format("refers to one response more than {}", kReferencedMax));
+  }
+
+  /// What an earlier part of the conversation was put into.
+  void add_compaction(const Fields& item) {
+    std::string sealed;
+    item.string("encrypted_content", sealed);
+    const auto summary = seal_.open(compaction_, sealed);
+    if (!summary) return out_.left_out.push_back(item.path("type").parent->str() + " compaction");
+    begin(ir::Role::kUser)
+        .blocks.push_back({ir::Text{"Summary of the conversation so far:\n" + *summary}, std::nullopt});
   }
 
   /// Client-run calls may lack one, then the item's own id pairs it.
@@ -205,10 +242,11 @@ class InputDecoder {
       Kind{"shell_call_output", &InputDecoder::add_typed_output},
       Kind{"apply_patch_call", &InputDecoder::add_patch_call},
       Kind{"apply_patch_call_output", &InputDecoder::add_typed_output},
-      Kind{"item_reference", &InputDecoder::refuse_reference},
+      Kind{"item_reference", &InputDecoder::add_reference},
+      Kind{"compaction", &InputDecoder::add_compaction},
   };
   /// What another server ran or made and only that one can read.
-  static constexpr std::array<std::string_view, 16> kOfServers{"web_search_call",
+  static constexpr std::array<std::string_view, 15> kOfServers{"web_search_call",
                                                                "file_search_call",
                                                                "code_interpreter_call",
                                                                "image_generation_call",
@@ -220,14 +258,16 @@ class InputDecoder {
                                                                "mcp_approval_response",
                                                                "program",
                                                                "program_output",
-                                                               "compaction",
                                                                "compaction_trigger",
                                                                "context_compaction",
                                                                "ghost_snapshot"};
 
   Decoding& decoding_;
   const Seal& seal_;
-  std::string_view purpose_;
+  const std::string reasoning_;
+  const std::string compaction_;
+  const HistoryItems* const history_;  // nullptr: not known yet
+  const bool continues_;
   ToolNames& names_;
   ResponsesInput out_;
   std::uint64_t calls_ = 0;  // of the last assistant message
@@ -235,15 +275,25 @@ class InputDecoder {
 
 }  // namespace
 
-ResponsesInput decode_responses_input(const Fields& fields, const Seal& seal, std::string_view seal_purpose,
-                                      ToolNames& names) {
-  InputDecoder decoder(fields, seal, seal_purpose, names);
+std::string reasoning_purpose(std::string_view tenant) { return "responses reasoning of " + std::string(tenant); }
+std::string compaction_purpose(std::string_view tenant) { return "responses compaction of " + std::string(tenant); }
+
+ResponsesInput decode_responses_input(const Fields& fields, const Seal& seal, std::string_view tenant,
+                                      const HistoryItems* history, ToolNames& names) {
+  InputDecoder decoder(fields, seal, tenant, history, names);
   Decoding& decoding = fields.decoding();
-  if (!fields.required("input")) return {};
+  const bool continues = fields.has("previous_response_id");
+  if (history != nullptr) {
+    const Path path = fields.path("previous_response_id");
+    if (!decoding.within(Limit::kMessages, history->conversation().size(), path)) return {};
+    for (const json::Value item : history->conversation()) decoder.add(item, path);
+  }
   const auto input = fields.find("input");
+  // What goes on may need no further word.
+  if (!input && (continues || !fields.required("input"))) return decoder.take();
   const Path path = fields.path("input");
   if (input->is(json::Kind::kString)) {
-    ResponsesInput out;
+    ResponsesInput out = decoder.take();
     out.messages.push_back({ir::Role::kUser, {}, {{ir::Text{input->string()}, std::nullopt}}});
     return out;
   }
@@ -251,7 +301,7 @@ ResponsesInput decode_responses_input(const Fields& fields, const Seal& seal, st
     decoding.wrong_type(path, "a string or an array of items", input->kind());
     return {};
   }
-  if (input->size() == 0) decoding.fail(path, "must hold at least one item");
+  if (input->size() == 0 && !continues) decoding.fail(path, "must hold at least one item");
   if (!decoding.within(Limit::kMessages, input->size(), path)) return {};
   std::size_t index = 0;
   for (const auto& child : input->children()) {

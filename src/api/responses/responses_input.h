@@ -4,14 +4,15 @@
 //   message, and one without a type      reasoning                 function_call(_output), custom_tool_call(_output)
 //   tool_search_call, tool_search_output, additional_tools         local_shell_call, shell_call, apply_patch_call
 //                                                                   and their outputs
-//   web_search_call and the others that a server ran, compaction   left out of the prompt, told to the log
-//   item_reference                                                  not found: no answer is stored
+//   compaction, opened: the summary of what it stands for           item_reference: the stored item it names
+//   web_search_call and the others that a server ran                left out of the prompt, told to the log
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "api/fields.h"
+#include "api/responses/response_history.h"
 #include "api/responses/tool_names.h"
 #include "base/seal.h"
 #include "ir/block.h"
@@ -21,11 +22,17 @@ namespace kvern::api {
 struct ResponsesInput {
   std::vector<ir::Message> messages;
   std::vector<std::string> left_out;  // "input[3] web_search_call"
+  std::vector<RequestId> references;  // only without a history: whose items are referred to, each once
 };
 
-/// Thinking comes from `encrypted_content` where `seal` opens it, else from `content`, else from `summary`. Tools that
-/// a search found are added to `names`.
-ResponsesInput decode_responses_input(const Fields& fields, const Seal& seal, std::string_view seal_purpose,
-                                      ToolNames& names);
+/// What seals are for: whose reasoning, whose summaries.
+std::string reasoning_purpose(std::string_view tenant);
+std::string compaction_purpose(std::string_view tenant);
+
+/// The stored conversation, then the body's own items. Without a history references are gathered, not resolved; with
+/// one, what it has not is not found. Thinking comes from `encrypted_content` where `seal` opens it, else from
+/// `content`, else from `summary`. Tools that a search found are added to `names`.
+ResponsesInput decode_responses_input(const Fields& fields, const Seal& seal, std::string_view tenant,
+                                      const HistoryItems* history, ToolNames& names);
 
 }  // namespace kvern::api

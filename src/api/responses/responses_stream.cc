@@ -1,5 +1,6 @@
 #include "api/responses/responses_stream.h"
 
+#include <optional>
 #include <utility>
 
 #include "api/openai_logprobs.h"
@@ -38,7 +39,7 @@ const ItemEvents& events_of(ItemKind kind, ReasoningEvents reasoning) {
   return kNoEvents;
 }
 
-class ResponsesStream final : public Encoder {
+class ResponsesStream final : public ResponsesEncoder {
  public:
   explicit ResponsesStream(ResponsePlan plan) : plan_(std::move(plan)), items_(plan_) {}
 
@@ -51,10 +52,46 @@ class ResponsesStream final : public Encoder {
     std::visit([&](const auto& e) { on(e, out); }, event);
   }
 
-  void keep_alive(std::string& out) override { opened_ ? response("in_progress", {&items_}, out) : open(out); }
+  void keep_alive(std::string& out) override {
+    if (!opened_) return open(out);
+    const ResponseState now = state();
+    response(status_of(now), now, out);
+  }
+
+  void append_object(std::string& out) const override { append_response(plan_, state(), out); }
+
+  void append_failed(const Error& error, std::string& out) const override {
+    append_response(plan_, {&items_, nullptr, &error}, out);
+  }
+
+  void withdraw(const Error& error, std::string& out) override {
+    out.resize(out.size() - end_bytes_);
+    --sequence_;
+    end_.reset();
+    cancelled_ = false;
+    fail(error, out);
+  }
+
+  void cancel(std::string& out) override {
+    if (!opened_) open(out);
+    close_item(ItemStatus::kIncomplete, out);
+    cancelled_ = true;
+    finish(out);
+  }
 
  private:
-  void on(const ir::Start&, std::string&) {}
+  ResponseState state() const {
+    return {&items_,    end_ ? &*end_ : nullptr,       failure_ ? &*failure_ : nullptr,
+            extension_, plan_.background && !started_, cancelled_,
+            ended_at_};
+  }
+
+  void on(const ir::Start&, std::string& out) {
+    if (plan_.background && !started_) {
+      started_ = true;
+      response("in_progress", state(), out);
+    }
+  }
 
   void on(const ir::BlockStart& block, std::string& out) {
     close_item(ItemStatus::kCompleted, out);
@@ -81,19 +118,31 @@ class ResponsesStream final : public Encoder {
   void on(const ir::End& ended, std::string& out) {
     const bool cut = ended.reason == ir::FinishReason::kLength;
     close_item(cut ? ItemStatus::kIncomplete : ItemStatus::kCompleted, out);
-    const ResponseState state{&items_, &ended, nullptr, extension_};
-    response(status_of(state), state, out);
+    end_ = ended;
+    ended_at_ = plan_.clock->unix_time();
+    finish(out);
   }
 
-  void on(const ir::Failure& failure, std::string& out) {
-    const ResponseState state{&items_, nullptr, &failure.error};
-    response(status_of(state), state, out);
+  void on(const ir::Failure& failure, std::string& out) { fail(failure.error, out); }
+
+  void fail(const Error& error, std::string& out) {
+    failure_ = error;
+    finish(out);
+  }
+
+  /// The last event. Of a cancelled response it is `failed`, which every client takes for an end; the status tells.
+  void finish(std::string& out) {
+    const std::size_t before = out.size();
+    const ResponseState last = state();
+    response(cancelled_ ? "failed" : status_of(last), last, out);
+    end_bytes_ = out.size() - before;
   }
 
   void open(std::string& out) {
     opened_ = true;
-    response("created", {&items_}, out);
-    response("in_progress", {&items_}, out);
+    const ResponseState now = state();
+    response("created", now, out);
+    response(status_of(now), now, out);
   }
 
   void piece(std::string_view text, std::span<const ir::TokenLogprob> logprobs, std::string& out) {
@@ -191,13 +240,19 @@ class ResponsesStream final : public Encoder {
   std::string delta_;                      // what stands between the event's name and the piece
   bool item_open_ = false;
   bool opened_ = false;
+  bool started_ = false;
+  bool cancelled_ = false;
+  std::optional<ir::End> end_;
+  std::chrono::seconds ended_at_{};
+  std::optional<Error> failure_;
+  std::size_t end_bytes_ = 0;  // of the last event
   std::int64_t sequence_ = 0;
   std::string extension_;
 };
 
 }  // namespace
 
-std::unique_ptr<Encoder> make_responses_stream(ResponsePlan plan) {
+std::unique_ptr<ResponsesEncoder> make_responses_stream(ResponsePlan plan) {
   return std::make_unique<ResponsesStream>(std::move(plan));
 }
 

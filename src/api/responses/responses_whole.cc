@@ -1,3 +1,4 @@
+#include <optional>
 #include <utility>
 
 #include "api/responses/output_items.h"
@@ -7,13 +8,25 @@
 namespace kvern::api {
 namespace {
 
-class ResponsesWhole final : public Encoder {
+class ResponsesWhole final : public ResponsesEncoder {
  public:
   explicit ResponsesWhole(ResponsePlan plan) : plan_(std::move(plan)), items_(plan_) {}
 
   void set_model(std::string_view name) override { plan_.model = name; }
   void set_extension(std::string json) override { extension_ = std::move(json); }
   void keep_alive(std::string&) override {}
+  void append_object(std::string& out) const override {
+    append_response(plan_, {&items_, end_ ? &*end_ : nullptr, nullptr, extension_, false, cancelled_, ended_at_}, out);
+  }
+  void append_failed(const Error& error, std::string& out) const override {
+    append_response(plan_, {&items_, nullptr, &error}, out);
+  }
+  void withdraw(const Error&, std::string& out) override { out.clear(); }
+  void cancel(std::string& out) override {
+    close(ItemStatus::kIncomplete);
+    cancelled_ = true;
+    append_object(out);
+  }
 
   void add(std::uint32_t, const ir::Event& event, std::string& out) override {
     if (const auto* block = std::get_if<ir::BlockStart>(&event)) {
@@ -26,7 +39,9 @@ class ResponsesWhole final : public Encoder {
       items_.finish();
     } else if (const auto* end = std::get_if<ir::End>(&event)) {
       close(end->reason == ir::FinishReason::kLength ? ItemStatus::kIncomplete : ItemStatus::kCompleted);
-      append_response(plan_, {&items_, end, nullptr, extension_}, out);
+      end_ = *end;
+      ended_at_ = plan_.clock->unix_time();
+      append_object(out);
     }
   }
 
@@ -39,12 +54,15 @@ class ResponsesWhole final : public Encoder {
   ResponsePlan plan_;
   OutputItems items_;
   bool item_open_ = false;
+  bool cancelled_ = false;
+  std::optional<ir::End> end_;
+  std::chrono::seconds ended_at_{};
   std::string extension_;
 };
 
 }  // namespace
 
-std::unique_ptr<Encoder> make_responses_whole(ResponsePlan plan) {
+std::unique_ptr<ResponsesEncoder> make_responses_whole(ResponsePlan plan) {
   return std::make_unique<ResponsesWhole>(std::move(plan));
 }
 

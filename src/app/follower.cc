@@ -1,0 +1,37 @@
+#include "app/follower.h"
+
+#include <utility>
+
+namespace kvern::app {
+
+Follower::Follower(RequestId id, std::shared_ptr<net::Exchange> exchange, std::shared_ptr<BackgroundRun> run,
+                   std::uint64_t from, std::function<void(int status)> on_over)
+    : id_(id), exchange_(std::move(exchange)), run_(std::move(run)), next_(from), on_over_(std::move(on_over)) {}
+
+void Follower::begin(net::Headers headers, std::function<void()> notify) {
+  exchange_->on_gone([self = weak_from_this()] {
+    if (const auto follower = self.lock()) follower->over(499);
+  });
+  exchange_->start(200, std::move(headers));
+  run_->follow(id_, std::move(notify));
+  pull();
+}
+
+void Follower::pull() {
+  if (!on_over_) return;
+  std::string bytes;
+  const auto reading = run_->read(next_, bytes);
+  next_ = reading.next;
+  if (!bytes.empty()) exchange_->write(bytes);
+  if (!reading.over) return;
+  exchange_->finish();
+  over(200);
+}
+
+void Follower::over(int status) {
+  if (!on_over_) return;
+  run_->unfollow(id_);
+  std::exchange(on_over_, {})(status);
+}
+
+}  // namespace kvern::app
