@@ -81,14 +81,19 @@ class Recorder:
                 client, _ = self._listener.accept()
             except OSError:
                 return  # closed: the test is over
-            server = socket.create_connection(self._target)
             kept = bytearray()
             self._streams.append(kept)
-            threading.Thread(target=self._pass, args=(client, server, kept), daemon=True).start()
-            threading.Thread(target=self._pass, args=(server, client, None), daemon=True).start()
+            threading.Thread(target=self._serve, args=(client, kept), daemon=True).start()
+
+    def _serve(self, client, kept):
+        with client, socket.create_connection(self._target) as server:
+            back = threading.Thread(target=self._pass, args=(server, client), daemon=True)
+            back.start()
+            self._pass(client, server, kept)
+            back.join()
 
     @staticmethod
-    def _pass(source, target, kept):
+    def _pass(source, target, kept=None):
         try:
             while piece := source.recv(65536):
                 if kept is not None:

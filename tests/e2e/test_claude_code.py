@@ -71,10 +71,10 @@ class ClaudeCode(unittest.TestCase):
         self.assertEqual(self.retries(posts), [0, 0, 0])
         self.assertGreater(report["usage"]["input_tokens"], 0)
         self.assertGreater(report["usage"]["output_tokens"], 0)
-        # What the model thought comes back where it stood, with the signature that kvern gave it.
-        thought = posts[2].body["messages"]
-        blocks = [block for message in thought if message["role"] == "assistant" for block in message["content"]]
-        self.assertEqual([block["thinking"] for block in blocks if block["type"] == "thinking"], ["It wants a file."])
+        # What the model thought comes back where it stood; Claude Code asks for it sealed, so the signature holds it.
+        answers = [message for message in posts[2].body["messages"] if message["role"] == "assistant"]
+        self.assertEqual([block["type"] for block in answers[0]["content"]], ["thinking", "text", "tool_use"])
+        self.assertTrue(answers[0]["content"][0]["signature"])
 
     def test_a_subagent(self):
         made, report, posts = self.run_task(
