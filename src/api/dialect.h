@@ -37,6 +37,9 @@ class Encoder {
   virtual void add(std::uint32_t choice, const ir::Event& event, std::string& out) = 0;
   /// The name to show as `model` once it is known; before the first other call. Until then it is the client's own.
   virtual void set_model(std::string_view name) = 0;
+  /// A JSON object to stand as `nvext` in the answer: in the document, or in the last event of a stream. Before the
+  /// last End, or never.
+  virtual void set_extension(std::string json) = 0;
   /// Streaming only: bytes that keep the connection of a waiting client alive.
   virtual void keep_alive(std::string& out) = 0;
 };

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "base/text.h"
+
 namespace kvern::api {
 
 std::string Path::str() const {
@@ -40,7 +44,19 @@ bool Decoding::within(Limit limit, std::uint64_t amount, const Path& path) {
   return false;
 }
 
+void Asked::list_others(json::Value object, std::string_view prefix, std::vector<std::string>& out) {
+  constexpr std::size_t kMost = 16;
+  std::ranges::sort(names_);
+  std::size_t count = 0;
+  for (const auto& [key, value] : object.children()) {
+    if (std::ranges::binary_search(names_, key)) continue;
+    if (++count <= kMost) out.push_back(fmt::format("{}{}", prefix, printable(shown(key))));
+  }
+  if (count > kMost) out.push_back(fmt::format("{} more fields", count - kMost));
+}
+
 std::optional<json::Value> Fields::find(std::string_view name) const {
+  if (asked_ != nullptr) asked_->note(name);
   auto value = object_.find(name);
   if (value && value->is(json::Kind::kNull)) return std::nullopt;
   return value;

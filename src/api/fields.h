@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/limits.h"
 #include "base/json_reader.h"
@@ -51,12 +52,25 @@ class Decoding {
 /// A string for a message: cut to 64 bytes at a character.
 std::string shown(std::string_view text);
 
+/// The names that a decoder has asked an object for, so that those it never asks for can be told.
+class Asked {
+ public:
+  /// `name` is of static storage.
+  void note(std::string_view name) { names_.push_back(name); }
+  /// The members of `object` that nobody asked for, each behind `prefix`: printable, at most 16 of them and then how
+  /// many more. O(n log m).
+  void list_others(json::Value object, std::string_view prefix, std::vector<std::string>& out);
+
+ private:
+  std::vector<std::string_view> names_;
+};
+
 /// One object. Getters leave `out` alone and return false when the field is absent, null or at fault.
 class Fields {
  public:
-  /// `object` is one; `path` and `decoding` outlive this.
-  Fields(json::Value object, const Path& path, Decoding& decoding)
-      : object_(object), path_(path), decoding_(decoding) {}
+  /// `object` is one; the others outlive this. `asked` is told each name that is looked for.
+  Fields(json::Value object, const Path& path, Decoding& decoding, Asked* asked = nullptr)
+      : object_(object), path_(path), decoding_(decoding), asked_(asked) {}
 
   /// The field unless absent or null.
   std::optional<json::Value> find(std::string_view name) const;
@@ -89,6 +103,7 @@ class Fields {
   json::Value object_;
   const Path& path_;
   Decoding& decoding_;
+  Asked* const asked_;
 };
 
 }  // namespace kvern::api

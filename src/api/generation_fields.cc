@@ -5,24 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
+
+#include "api/extension.h"
 
 namespace kvern::api {
 namespace {
-
-// Wide enough to order anything, narrow enough that a wire with the other sign can negate it and a queue can add to it.
-constexpr double kPriorityMost = 1'000'000'000;
-
-std::optional<std::int32_t> priority_of(const Fields& fields, std::string_view name) {
-  const auto value = fields.find(name);
-  if (!value) return std::nullopt;
-  if (!value->is(json::Kind::kNumber)) {
-    fields.decoding().wrong_type(fields.path(name), "a number", value->kind());
-    return std::nullopt;
-  }
-  // A wish, so clipped and not refused, whatever its size.
-  return static_cast<std::int32_t>(std::clamp(std::trunc(value->number()), -kPriorityMost, kPriorityMost));
-}
 
 bool is_identifier(std::string_view name) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
@@ -168,18 +155,11 @@ void check_response_format(const Fields& fields) {
   decoding.fail(inner.path("type"), fmt::format("must be text, json_object or json_schema, not {}", shown(type)));
 }
 
-void decode_hints(const Fields& fields, ir::Hints& out, ir::Session& session) {
-  if (const auto nvext = fields.object("nvext")) {
-    const Path path = fields.path("nvext");
-    const Fields extension(*nvext, path, fields.decoding());
-    if (const auto hints = extension.object("agent_hints")) {
-      const Path inner = extension.path("agent_hints");
-      out.priority = priority_of(Fields(*hints, inner, fields.decoding()), "priority").value_or(0);
-    }
-  }
-  if (const auto own = priority_of(fields, "priority")) out.priority = *own;
-  fields.string("cache_salt", Limit::kIdBytes, out.cache_salt);
-  fields.string("prompt_cache_key", Limit::kIdBytes, session.id);
+void decode_hints(const Fields& fields, ir::Request& request, std::vector<std::string>& left_out) {
+  fields.string("prompt_cache_key", Limit::kIdBytes, request.session.id);
+  decode_extension(fields, request, left_out);
+  if (const auto priority = decode_priority(fields, "priority")) request.hints.priority = *priority;
+  fields.string("cache_salt", Limit::kIdBytes, request.hints.cache_salt);
 }
 
 void check_labels(const Fields& fields) {

@@ -17,7 +17,9 @@ void decode_choices(const Fields& fields, std::uint32_t& out);
 /// With `logit_bias`, an object from token ids to numbers.
 void decode_sampling(const Fields& fields, ir::Sampling& out);
 void decode_stopping(const Fields& fields, ir::Stopping& out);
-void decode_hints(const Fields& fields, ir::Hints& out, ir::Session& session);
+/// `priority`, `cache_salt`, `prompt_cache_key` and `nvext`, of which the first two win over the last. Called when all
+/// else of the request is read. What has no effect is named in `left_out`.
+void decode_hints(const Fields& fields, ir::Request& request, std::vector<std::string>& left_out);
 /// Stop strings: a string or an array of strings.
 void decode_stop(const Fields& fields, std::string_view name, std::vector<std::string>& out);
 /// Harnesses and MCP bring dots, dashes and other scripts into names, so only what would break a line is refused.

@@ -53,6 +53,7 @@ constexpr std::array kTable{
     LimitRow{Limit::kTemplateOptions, "template_options", 32, "options"},
     LimitRow{Limit::kTemplateOptionBytes, "template_option_bytes", 1'024, "bytes"},
     LimitRow{Limit::kIdBytes, "id_bytes", 512, "bytes"},
+    LimitRow{Limit::kHintEntries, "hint_entries", 64, "entries"},
 };
 
 constexpr bool in_order() {

@@ -50,6 +50,7 @@ enum class Limit : std::uint8_t {
   kTemplateOptions,
   kTemplateOptionBytes,
   kIdBytes,
+  kHintEntries,
   kCount
 };
 

@@ -18,7 +18,8 @@ class OpenaiDialect final : public Dialect {
     if (!document) return std::move(document).error();
     Decoding decoding(limits_);
     const Path top;
-    const Fields fields((*document)->root(), top, decoding);
+    Asked asked;
+    const Fields fields((*document)->root(), top, decoding, &asked);
 
     Call call;
     ir::Request& request = call.request;
@@ -29,11 +30,12 @@ class OpenaiDialect final : public Dialect {
     endpoint_.decode_own(fields, request);
     decode_sampling(fields, request.sampling);
     decode_stopping(fields, request.stopping);
-    decode_hints(fields, request.hints, request.session);
     check_labels(fields);
     check_response_format(fields);
     refuse_unserved_fields(fields, endpoint_.which);
+    decode_hints(fields, request, call.left_out);
     if (decoding.failed()) return decoding.fault();
+    asked.list_others((*document)->root(), "", call.left_out);
 
     call.stream = options.stream;
     const AnswerHead head{context.id,      context.created,   request.model,

@@ -25,6 +25,7 @@ Shape shape_of(ErrorCode code) noexcept {
     case ErrorCode::kForbidden: return {403, "permission_error", "forbidden"};
     case ErrorCode::kMisdirected: return {421, "invalid_request_error", "misdirected_request"};
     case ErrorCode::kUnauthorized: return {401, "authentication_error", "invalid_api_key"};
+    case ErrorCode::kUpgradeRefused: return {426, "invalid_request_error", "upgrade_refused"};
     case ErrorCode::kOverloaded: return {429, "rate_limit_error", "rate_limit_exceeded"};
     case ErrorCode::kUnavailable: return {503, "service_unavailable_error", "service_unavailable"};
     case ErrorCode::kTimeout: return {504, "timeout_error", "timeout"};
@@ -56,6 +57,7 @@ Reply openai_error(const Error& error) {
   // The body of a slow client: the fault is theirs, where other deadlines are ours.
   if (error.code == ErrorCode::kTimeout && error.detail == "request_timeout") reply.status = 408;
   reply.headers.emplace_back("content-type", "application/json");
+  if (reply.status == 426) reply.headers.emplace_back("upgrade", "HTTP/1.1");
   if (reply.status == 401) reply.headers.emplace_back("www-authenticate", "Bearer");
   if (reply.status == 429 || reply.status == 503) {
     const auto wait = std::max<std::int64_t>(error.retry_after.value_or(std::chrono::seconds(1)).count(), 1);

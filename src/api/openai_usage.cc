@@ -1,5 +1,6 @@
 #include "api/openai_usage.h"
 
+#include "api/answer_extension.h"
 #include "base/json_writer.h"
 
 namespace kvern::api {
@@ -21,11 +22,13 @@ void append_openai_usage(const ir::Usage& usage, std::string& out) {
   writer.end_object();
 }
 
-void append_stream_end(std::string_view head, bool include_usage, const ir::Usage& usage, std::string& out) {
+void append_stream_end(std::string_view head, bool include_usage, const ir::Usage& usage, std::string_view extension,
+                       std::string& out) {
   if (include_usage) {
     out += head;
     out += R"("choices":[],"usage":)";
     append_openai_usage(usage, out);
+    append_extension(extension, out);
     out += "}\n\n";
   }
   out += "data: [DONE]\n\n";

@@ -13,6 +13,7 @@ namespace kvern::api {
 void append_openai_usage(const ir::Usage& usage, std::string& out);
 
 /// How a stream ends: the chunk with the usage when `include_usage`, then [DONE]. `head` is a chunk up to its choices.
-void append_stream_end(std::string_view head, bool include_usage, const ir::Usage& usage, std::string& out);
+void append_stream_end(std::string_view head, bool include_usage, const ir::Usage& usage, std::string_view extension,
+                       std::string& out);
 
 }  // namespace kvern::api

@@ -28,7 +28,7 @@ enum class Service : std::uint8_t {
   kRoot,
 };
 
-/// Who is to call: anyone, a tenant, an administrator. As there are no keys yet, whom app's guards let in is all three.
+/// Who is to call: anyone, whoever has a key, an administrator. Where no keys are set, everybody is all three.
 enum class Guard : std::uint8_t { kOpen, kTenant, kAdmin };
 
 struct Endpoint {

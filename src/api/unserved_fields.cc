@@ -100,6 +100,7 @@ std::span<const UnservedField> unserved_fields() noexcept { return kFields; }
 void refuse_unserved_fields(const Fields& fields, Endpoints endpoint) {
   for (const auto& [key, value] : fields.children()) {
     for (const auto& row : std::ranges::equal_range(kFields, key, {}, &UnservedField::name)) {
+      (void)fields.has(row.name);  // known, whatever its value
       if ((row.endpoints & endpoint) == 0 || is_off(value, row.off)) continue;
       fields.decoding().unsupported(fields.path(row.name), row.advice);
     }

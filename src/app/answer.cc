@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "api/answer_extension.h"
+
 namespace kvern::app {
 namespace {
 
@@ -42,6 +44,8 @@ Answer::Answer(std::shared_ptr<net::Exchange> exchange, AnswerShape shape, const
       note_(std::move(note)),
       running_(shape.answers),
       usage_(shape.choices),
+      extra_fields_(std::move(shape.extra_fields)),
+      tells_worker_(shape.tells_worker),
       last_write_(note_.started) {}
 
 void Answer::begin() {
@@ -83,13 +87,14 @@ void Answer::tick() {
 net::Headers Answer::headers(std::string_view content_type) const {
   auto headers = answer_headers(note_.id, content_type);
   for (auto& header : dialect_.headers(note_.id)) headers.push_back(std::move(header));
-  if (!worker_.empty()) headers.emplace_back("x-kvern-worker", worker_);
+  if (tells_worker_ && !worker_.empty()) headers.emplace_back("x-kvern-worker", worker_);
   return headers;
 }
 
 void Answer::start_stream() {
   head_sent_ = true;
   auto headers = this->headers("text/event-stream; charset=utf-8");
+  worker_in_headers_ = !worker_.empty();
   headers.emplace_back("cache-control", "no-cache");
   headers.emplace_back("x-accel-buffering", "no");
   exchange_->start(200, std::move(headers));
@@ -108,16 +113,20 @@ void Answer::on_events(std::uint32_t choice, std::vector<ir::Event> events) {
       encoder_->add(choice, event, out_);
       return end(&failure->error, {});
     }
+    const auto* ended = std::get_if<ir::End>(&event);
+    if (ended != nullptr) {
+      usage_.add(choice, ended->usage);
+      if (--running_ == 0) put_extension(*ended);
+    } else if (!first_token_ && !std::holds_alternative<ir::Start>(event)) {
+      first_token_ = exchange_->loop().clock().now();
+    }
     encoder_->add(choice, event, out_);
     if (const auto* started = std::get_if<ir::Start>(&event); started != nullptr && worker_.empty()) {
       worker_ = started->worker;
     }
     // A Start alone is the engine's word that it began, not a token: the head waits for one.
     if (stream_ && !head_sent_ && !std::holds_alternative<ir::Start>(event)) start_stream();
-    if (const auto* ended = std::get_if<ir::End>(&event)) {
-      usage_.add(choice, ended->usage);
-      if (--running_ == 0) return end(nullptr, to_string(ended->reason));
-    }
+    if (ended != nullptr && running_ == 0) return end(nullptr, to_string(ended->reason));
   }
   if (stream_ && head_sent_ && !out_.empty()) {
     exchange_->write(out_);
@@ -134,6 +143,23 @@ void Answer::fail(const Error& error) {
     out_.clear();
   }
   end(&error, {});
+}
+
+void Answer::put_extension(const ir::End& end) {
+  auto fields = extra_fields_;
+  if (stream_ && head_sent_ && !worker_in_headers_) fields.emplace_back("worker_id");
+  if (fields.empty()) return;
+  const Clock& clock = exchange_->loop().clock();
+  api::AnswerFacts facts;
+  if (tells_worker_) facts.worker = worker_;
+  facts.total_ms = milliseconds_between(note_.started, clock.now());
+  facts.received = clock.unix_milliseconds() - std::chrono::milliseconds(static_cast<std::int64_t>(facts.total_ms));
+  if (first_token_) facts.first_token_ms = milliseconds_between(note_.started, *first_token_);
+  facts.usage = usage_.total();
+  facts.stop_string = end.stop_string;
+  if (auto extension = api::render_extension(fields, facts); !extension.empty()) {
+    encoder_->set_extension(std::move(extension));
+  }
 }
 
 void Answer::over(int status) {

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,8 +35,10 @@ struct RequestNote {
 struct AnswerShape {
   std::unique_ptr<api::Encoder> encoder;
   bool stream = false;
-  std::uint32_t choices = 1;  // of each prompt
-  std::uint32_t answers = 1;  // of all prompts
+  std::uint32_t choices = 1;                   // of each prompt
+  std::uint32_t answers = 1;                   // of all prompts
+  std::vector<std::string> extra_fields = {};  // facts about it that the client asks for
+  bool tells_worker = true;                    // who ran it is for this client to know
 };
 
 class Answer final : public pipeline::EventReceiver, public std::enable_shared_from_this<Answer> {
@@ -57,6 +60,8 @@ class Answer final : public pipeline::EventReceiver, public std::enable_shared_f
   void end(const Error* error, std::string_view reason);
   void tick();
   void over(int status);
+  /// What the client asked to be told of the answer, and the worker where the headers left before it was known.
+  void put_extension(const ir::End& end);
 
   std::shared_ptr<net::Exchange> exchange_;
   std::unique_ptr<api::Encoder> encoder_;
@@ -67,8 +72,12 @@ class Answer final : public pipeline::EventReceiver, public std::enable_shared_f
   const RequestNote note_;
   std::uint32_t running_;  // choices that have not ended
   ir::UsageSum usage_;
+  const std::vector<std::string> extra_fields_;
+  const bool tells_worker_;
+  std::optional<TimePoint> first_token_;
   std::string worker_;  // who runs the first choice that began; empty: not told
-  std::string out_;     // encoded, not yet handed to the exchange
+  bool worker_in_headers_ = false;
+  std::string out_;  // encoded, not yet handed to the exchange
   TimePoint last_write_;
   bool head_sent_ = false;
   bool over_ = false;

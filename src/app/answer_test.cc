@@ -90,11 +90,11 @@ class AnswerTest : public testing::Test {
                              R"(,"stream":)" + (stream ? "true}" : "false}");
     auto call = dialect_->decode(body, {RequestId{7}, std::chrono::seconds(1)});
     ASSERT_TRUE(call.ok());
-    answer_ =
-        std::make_shared<Answer>(wire_, AnswerShape{std::move(call->encoder), stream, choices, choices}, *dialect_,
-                                 std::weak_ptr<pipeline::Dispatcher>(), log_,
-                                 RequestNote{RequestId{7}, "POST", "/v1/chat/completions", "", loop_.clock().now(),
-                                             [this](int status) { over_.push_back(status); }});
+    answer_ = std::make_shared<Answer>(
+        wire_, AnswerShape{std::move(call->encoder), stream, choices, choices, extra_fields_, tells_worker_}, *dialect_,
+        std::weak_ptr<pipeline::Dispatcher>(), log_,
+        RequestNote{RequestId{7}, "POST", "/v1/chat/completions", "", loop_.clock().now(),
+                    [this](int status) { over_.push_back(status); }});
     answer_->begin();
   }
   void start(std::uint32_t choice = 0) { answer_->on_events(choice, {ir::Start{{5, 0, 0, 0}, worker_}}); }
@@ -115,6 +115,8 @@ class AnswerTest : public testing::Test {
   std::shared_ptr<Answer> answer_;
   std::vector<int> over_;
   std::string worker_;
+  std::vector<std::string> extra_fields_;
+  bool tells_worker_ = true;
 };
 
 TEST_F(AnswerTest, AStreamsHeadWaitsForTheFirstToken) {
@@ -148,6 +150,41 @@ TEST_F(AnswerTest, ItsHeadNamesTheWorkerThatIsKnownByThen) {
   start();
   text("hello");
   EXPECT_EQ(net::find_header(wire_->headers, "x-kvern-worker"), std::nullopt) << "one engine has no name";
+}
+
+TEST_F(AnswerTest, AWorkerThatIsKnownTooLateForTheHeadStandsInTheLastEvent) {
+  for (const bool tells : {true, false}) {
+    wire_ = std::make_shared<Wire>(loop_);
+    tells_worker_ = tells;
+    ask(true);
+    loop_.pass(std::chrono::seconds(10));  // in two ticks
+    loop_.pass(std::chrono::seconds(5));
+    EXPECT_EQ(wire_->status, 200);
+    worker_ = "gpu-1";
+    start();
+    text("hello");
+    end();
+    EXPECT_EQ(net::find_header(wire_->headers, "x-kvern-worker"), std::nullopt);
+    EXPECT_EQ(wire_->bytes.find("gpu-1") != std::string::npos, tells);
+  }
+}
+
+TEST_F(AnswerTest, WhoRanItIsNotToldToEveryone) {
+  extra_fields_ = {"worker_id", "timing"};
+  worker_ = "gpu-1";
+  for (const bool stream : {false, true}) {
+    for (const bool tells : {true, false}) {
+      wire_ = std::make_shared<Wire>(loop_);
+      tells_worker_ = tells;
+      ask(stream);
+      start();
+      text("hello");
+      end();
+      EXPECT_EQ(net::find_header(wire_->headers, "x-kvern-worker").has_value(), tells);
+      EXPECT_EQ(wire_->bytes.find("gpu-1") != std::string::npos, tells);
+      EXPECT_THAT(wire_->bytes, HasSubstr("\"nvext\":{"));
+    }
+  }
 }
 
 TEST_F(AnswerTest, AFailureBeforeTheFirstTokenIsAStatus) {

@@ -45,20 +45,21 @@ std::string pasted(const std::string& model) {
 }
 
 /// What to paste, for the first clients people try.
-std::string try_it(const std::string& url, const std::string& model, bool needs_name) {
+std::string try_it(const std::string& url, const std::string& model, bool needs_name, bool needs_key) {
   const std::string name = needs_name ? fmt::format("\"model\": \"{}\", ", pasted(model)) : std::string();
   return fmt::format(
       "\n  Try it:\n"
-      "    curl -N {0}/v1/chat/completions -H 'content-type: application/json' \\\n"
+      "    curl -N {0}/v1/chat/completions -H 'content-type: application/json'{3} \\\n"
       "      -d '{{{2}\"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}], \"stream\": true}}'\n"
-      "\n  OpenAI SDKs:  OPENAI_BASE_URL={0}/v1 OPENAI_API_KEY=none\n"
+      "\n  OpenAI SDKs:  OPENAI_BASE_URL={0}/v1 OPENAI_API_KEY={4}\n"
       "  opencode, and other clients of Chat Completions:  base URL {0}/v1, model {1}\n\n",
-      url, printable(model), name);
+      url, printable(model), name, needs_key ? " -H \"authorization: Bearer $KEY\"" : "",
+      needs_key ? "$KEY (one of the config's)" : "none");
 }
 
 }  // namespace
 
-std::string banner(const LoadedModel& loaded, const std::string& url) {
+std::string banner(const LoadedModel& loaded, const std::string& url, bool asks_for_keys) {
   const auto& model = *loaded.model;
   std::string text;
   line(text, "model", fmt::format("{} ({} engine, {})", model.name, loaded.engine, loaded.file));
@@ -71,10 +72,10 @@ std::string banner(const LoadedModel& loaded, const std::string& url) {
        loaded.cache_tokens > 0 ? fmt::format("{} tokens, shared by all requests in blocks of 16", loaded.cache_tokens)
                                : std::string("none"));
   for (const auto& warning : loaded.warnings) line(text, "warning", warning);
-  return text + try_it(url, model.name, false);
+  return text + try_it(url, model.name, false, asks_for_keys);
 }
 
-std::string workers_banner(const std::vector<Workers::Line>& workers, const std::string& url) {
+std::string workers_banner(const std::vector<Workers::Line>& workers, const std::string& url, bool asks_for_keys) {
   std::string text;
   std::string first;
   bool several = false;
@@ -90,7 +91,7 @@ std::string workers_banner(const std::vector<Workers::Line>& workers, const std:
   if (first.empty()) {
     return text + "\n  No worker answers yet. They are asked until they do; `kvern doctor` says what is wrong.\n\n";
   }
-  return text + try_it(url, first, several);
+  return text + try_it(url, first, several, asks_for_keys);
 }
 
 std::string worker_banner(const LoadedModel& loaded, const EventSource& events, const std::string& url) {

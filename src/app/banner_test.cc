@@ -36,7 +36,7 @@ TEST(Banner, AWorkersModelIsShownAndNeverObeyed) {
                                          {"b", "vllm", "http://h:2", "other", 20,
                                           "\xc2\x9b"
                                           "down"}};
-  const std::string text = workers_banner(lines, "http://127.0.0.1:1");
+  const std::string text = workers_banner(lines, "http://127.0.0.1:1", false);
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
   EXPECT_EQ(text.find('\x9b'), std::string::npos);
   EXPECT_TRUE(holds(text, "m\\x1b[2J'; rm \"x\", 10 tokens")) << text;

@@ -26,6 +26,19 @@ bool contains_ignoring_case(const std::vector<std::string>& list, std::string_vi
   return std::ranges::any_of(list, [word](const auto& item) { return net::equal_ignoring_case(item, word); });
 }
 
+/// Whether a comma-separated list names `word`.
+bool has_word(std::string_view list, std::string_view word) {
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    std::string_view item = list.substr(0, comma);
+    list.remove_prefix(std::min(comma + 1, list.size()));
+    while (!item.empty() && (item.front() == ' ' || item.front() == '\t')) item.remove_prefix(1);
+    item = item.substr(0, item.find_last_not_of(" \t") + 1);
+    if (net::equal_ignoring_case(item, word)) return true;
+  }
+  return false;
+}
+
 bool is_json(std::string_view content_type) {
   const std::string_view type = content_type.substr(0, content_type.find(';'));
   const std::size_t end = type.find_last_not_of(" \t");
@@ -65,6 +78,10 @@ std::optional<Error> check_guards(const net::RequestHead& head, const GuardOptio
                   "Requests from web pages are refused. To let one in, add its origin to `allowed_origins` in the "
                   "config.");
     }
+  }
+  if (const auto upgrade = net::find_header(head.headers, "upgrade"); upgrade && has_word(*upgrade, "websocket")) {
+    return fail(ErrorCode::kUpgradeRefused,
+                "WebSocket is not spoken here: send each request by POST, with `stream` for its events.");
   }
   if (head.has_body) {
     const auto encoding = net::find_header(head.headers, "content-encoding");

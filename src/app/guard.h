@@ -23,7 +23,8 @@ std::string_view host_name(std::string_view host);
 /// localhost, a name under .localhost, 127.0.0.0/8, or ::1.
 bool is_loopback_name(std::string_view name);
 
-/// kMisdirected, kForbidden or kUnsupportedMedia; nullopt lets the request in. `has_body` says whether a body comes.
+/// kMisdirected, kForbidden, kUpgradeRefused or kUnsupportedMedia; nullopt lets the request in. `has_body` says whether
+/// a body comes.
 std::optional<Error> check_guards(const net::RequestHead& head, const GuardOptions& options);
 
 }  // namespace kvern::app

@@ -47,6 +47,15 @@ TEST(Guard, OriginsAreRefusedUnlessAllowed) {
   EXPECT_EQ(verdict(head({{"Origin", "http://a.example"}}), {true, {}, {"http://a.example"}}), std::nullopt);
 }
 
+TEST(Guard, WebSocketIsRefused) {
+  for (const char* upgrade : {"websocket", "WebSocket", "h2c, websocket", "h2c ,websocket ,x"}) {
+    EXPECT_EQ(verdict(head({{"Upgrade", upgrade}})), ErrorCode::kUpgradeRefused) << upgrade;
+  }
+  for (const char* upgrade : {"h2c", "", ",", "websockets", "web socket"}) {
+    EXPECT_EQ(verdict(head({{"Upgrade", upgrade}})), std::nullopt) << upgrade;
+  }
+}
+
 TEST(Guard, BodiesAreJson) {
   EXPECT_EQ(verdict(head({{"Content-Type", "application/json"}}, true)), std::nullopt);
   EXPECT_EQ(verdict(head({{"content-type", "Application/JSON ; charset=utf-8"}}, true)), std::nullopt);

@@ -4,11 +4,14 @@
 
 #include <utility>
 
+#include "api/answer_extension.h"
+#include "api/bounds.h"
 #include "api/chat/chat.h"
 #include "api/completions/completions.h"
+#include "api/decode_call.h"
+#include "api/extension.h"
 #include "api/messages/messages.h"
 #include "api/models/models.h"
-#include "api/openai_error.h"
 #include "api/responses/responses.h"
 #include "api/tokenize/tokenize.h"
 #include "app/version.h"
@@ -25,8 +28,8 @@ namespace {
 constexpr std::size_t kInlineBytesMax = 4096;
 
 /// Every status kvern answers with; 499 is a client that hung up.
-constexpr int kStatuses[] = {200, 400, 401, 403, 404, 405, 408, 413, 415, 417,
-                             421, 429, 431, 499, 500, 501, 503, 504, 505, 529};
+constexpr int kStatuses[] = {200, 400, 401, 403, 404, 405, 408, 413, 415, 417, 421,
+                             426, 429, 431, 499, 500, 501, 503, 504, 505, 529};
 
 Error draining_error() {
   Error error = fail(ErrorCode::kUnavailable, "The server is shutting down.");
@@ -55,6 +58,7 @@ std::string client_request_id(const net::RequestHead& head) {
   return std::string(net::find_header(head.headers, "x-request-id").value_or("").substr(0, 256));
 }
 
+constexpr std::string_view kEventStream = "text/event-stream; charset=utf-8";
 constexpr std::string_view kMessagesPath = "/v1/messages";
 
 /// Where two APIs share a path, this header says which one is meant.
@@ -129,7 +133,12 @@ std::optional<net::Response> HttpApi::admit(const net::RequestHead& head) {
   std::string allow;
   if (!error) {
     auto route = api::find_route(head.method, head.path);
-    if (!route) {
+    // Whoever has no key does not learn either which paths there are.
+    const auto caller =
+        authenticate(head, parts_.keys, route ? route->endpoint->guard : api::Guard::kTenant, parts_.limits);
+    if (!caller) {
+      error = caller.error();
+    } else if (!route) {
       error = std::move(route).error();
       allow = api::allowed_methods(head.path);
     } else if (draining_.load(std::memory_order_relaxed) && !is_probe(route->endpoint->service)) {
@@ -151,11 +160,11 @@ std::optional<net::Response> HttpApi::admit(const net::RequestHead& head) {
   return response;
 }
 
-net::Response HttpApi::refuse(int status, std::string_view reason) {
+net::Response HttpApi::refuse(int status, std::string_view reason, const net::RequestHead& head) {
   Error error = fail(ErrorCode::kInvalidRequest, std::string(reason));
   if (status == 503) error.code = ErrorCode::kUnavailable;
   const RequestId id = mint();
-  net::Response response = to_response(api::openai_error(error), id);
+  net::Response response = to_response(dialect_of(head).error(error, id), id);
   response.status = status;
   response.close = true;
   parts_.log.info("refused", {{"id", id}, {"status", status}, {"end", to_string(error.code)}, {"reason", reason}});
@@ -167,7 +176,9 @@ void HttpApi::serve(net::Request request, std::shared_ptr<net::Exchange> exchang
   Lane& lane = lane_of(*exchange);
   const auto route = api::find_route(request.head.method, request.head.path);
   KV_CHECK(route.ok());  // admit() let it in
-  Context context{std::move(request), std::move(exchange), mint(), parts_.clock.now(), {}, lane};
+  auto caller = authenticate(request.head, parts_.keys, route->endpoint->guard, parts_.limits);
+  KV_CHECK(caller.ok());  // likewise
+  Context context{std::move(request), std::move(exchange), mint(), parts_.clock.now(), {}, *std::move(caller), lane};
   const std::size_t rest = route->rest.size();
   context.rest = std::string_view(context.request.head.path).substr(context.request.head.path.size() - rest);
   switch (route->endpoint->service) {
@@ -240,27 +251,22 @@ Error HttpApi::unknown_model(std::string_view name) const {
 
 void HttpApi::serve_generation(Context& context, const api::Dialect& dialect) {
   api::DecodeContext decode_context{context.id, parts_.clock.unix_time()};
-  const auto tenant = net::find_header(context.request.head.headers, "x-tenant-id");
-  if (tenant && !tenant->empty()) {
-    // Refused, never cut: two long names must not become one tenant.
-    if (auto error = parts_.limits.check(api::Limit::kIdBytes, tenant->size(), "x-tenant-id")) {
-      return reply_error(context, *error);
-    }
-    decode_context.tenant = *tenant;
-  }
-  auto call = dialect.decode(context.request.body, decode_context);
+  decode_context.tenant = context.caller.tenant;
+  auto call = api::decode_call(dialect, context.request.body, context.request.head.headers, decode_context,
+                               parts_.limits, context.caller.admin);
   if (!call) return reply_error(context, call.error());
   context.request.body = {};  // the ir holds what is needed: a large body need not live as long as the answer
   const auto model = parts_.models.find(call->request.model);
   if (!model) return reply_error(context, unknown_model(call->request.model));
   call->request.id = context.id;
   call->request.client_request_id = client_request_id(context.request.head);
-  call->request.tenant = decode_context.tenant;
   if (!call->left_out.empty()) {
     parts_.log.info("left out", {{"id", context.id}, {"what", join(call->left_out, ", ")}});
   }
   call->encoder->set_model(model->name);
   if (&dialect == messages_.get()) note_client(context, call->request);
+
+  if (api::is_query_only(call->request.hints)) return serve_query(context, *std::move(call), model);
 
   Lane& lane = context.lane;
   active_.fetch_add(1);
@@ -274,7 +280,9 @@ void HttpApi::serve_generation(Context& context, const api::Dialect& dialect) {
                      active_.fetch_sub(1);
                      count(status);
                    }};
-  AnswerShape shape{std::move(call->encoder), call->stream, call->request.choices, call->request.answers()};
+  AnswerShape shape{
+      std::move(call->encoder),         call->stream,        call->request.choices, call->request.answers(),
+      call->request.hints.extra_fields, context.caller.admin};
   const auto answer = std::make_shared<Answer>(context.exchange, std::move(shape), dialect, lane.dispatcher, parts_.log,
                                                std::move(note));
   lane.answers.emplace(context.id, answer);
@@ -290,6 +298,27 @@ void HttpApi::note_client(const Context& context, const ir::Request& request) {
                              {"anthropic_version", header("anthropic-version")},
                              {"anthropic_beta", header("anthropic-beta")},
                              {"metadata", request.metadata}});
+}
+
+void HttpApi::serve_query(Context& context, api::Call call, std::shared_ptr<const pipeline::Model> model) {
+  const std::size_t bytes = pipeline::prompt_bytes(call.request);
+  const std::string_view type = call.stream ? kEventStream : "application/json";
+  auto work = [model = std::move(model),
+               asked = std::make_shared<api::Call>(std::move(call))]() -> Result<std::string> {
+    const auto prepared = pipeline::prepare(asked->request, *model);
+    if (!prepared) return prepared.error();
+    const engine::GenerateRequest& first = prepared->generate.front();
+    asked->encoder->set_extension(api::render_query(model->engine->would_place(first), first.prompt));
+    ir::Usage usage;
+    usage.prompt_tokens = static_cast<std::uint32_t>(first.prompt.size());
+    std::string out;
+    for (std::uint32_t choice = 0; choice < asked->request.answers(); ++choice) {
+      asked->encoder->add(choice, ir::Start{usage, {}}, out);
+      asked->encoder->add(choice, ir::End{ir::FinishReason::kStop, {}, usage}, out);
+    }
+    return out;
+  };
+  reply_with(context, bytes, std::move(work), type);
 }
 
 void HttpApi::serve_models(Context& context) {
@@ -314,6 +343,7 @@ void HttpApi::serve_models(Context& context) {
 void HttpApi::serve_tokenize(Context& context) {
   auto call = api::decode_tokenize(context.request.body, parts_.limits);
   if (!call) return reply_error(context, call.error());
+  if (auto error = api::check_bounds(call->request, parts_.limits)) return reply_error(context, *error);
   const auto model = parts_.models.find(call->request.model);
   if (!model) return reply_error(context, unknown_model(call->request.model));
   const std::size_t bytes = pipeline::prompt_bytes(call->request);
@@ -339,6 +369,7 @@ void HttpApi::serve_tokenize(Context& context) {
 void HttpApi::serve_count_tokens(Context& context) {
   auto request = api::decode_count_tokens(context.request.body, parts_.limits, context.id);
   if (!request) return reply_error(context, request.error());
+  if (auto error = api::check_bounds(*request, parts_.limits)) return reply_error(context, *error);
   const auto model = parts_.models.find(request->model);
   if (!model) return reply_error(context, unknown_model(request->model));
   const std::size_t bytes = pipeline::prompt_bytes(*request);
@@ -350,10 +381,15 @@ void HttpApi::serve_count_tokens(Context& context) {
              });
 }
 
-void HttpApi::reply_with(Context& context, std::size_t bytes, std::function<Result<std::string>()> work) {
-  const auto finish = [this](Context& done, Result<std::string> result) {
+void HttpApi::reply_with(Context& context, std::size_t bytes, std::function<Result<std::string>()> work,
+                         std::string_view content_type) {
+  const auto finish = [this, content_type](Context& done, Result<std::string> result) {
     if (!result) return reply_error(done, result.error());
-    reply(done, {200, {}, std::move(*result)});
+    net::Response response;
+    response.headers = answer_headers(done.id, content_type);
+    response.body = *std::move(result);
+    count(200);
+    done.exchange->respond(std::move(response));
   };
   if (bytes <= kInlineBytesMax) return finish(context, work());
   // An exchange never leaves its loop: the pool knows the request by its id only.

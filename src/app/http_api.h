@@ -15,6 +15,7 @@
 #include "api/responses/response_plan.h"
 #include "app/answer.h"
 #include "app/guard.h"
+#include "app/keys.h"
 #include "app/service.h"
 #include "base/log.h"
 #include "base/metrics.h"
@@ -35,6 +36,7 @@ struct HttpApiParts {
   const pipeline::ModelSet& models;
   api::Limits limits;
   GuardOptions guards;
+  const Keys& keys;
   std::vector<net::Loop*> loops;
   const Seal& seal;
   api::ReasoningEvents reasoning_events;
@@ -47,7 +49,7 @@ class HttpApi final : public Service {
 
   std::optional<net::Response> admit(const net::RequestHead& head) override;
   void serve(net::Request request, std::shared_ptr<net::Exchange> exchange) override;
-  net::Response refuse(int status, std::string_view reason) override;
+  net::Response refuse(int status, std::string_view reason, const net::RequestHead& head) override;
 
   void drain() override { draining_.store(true); }
   std::size_t active() const override { return active_.load(); }
@@ -62,6 +64,7 @@ class HttpApi final : public Service {
     RequestId id;
     TimePoint started;
     std::string_view rest;  // what the "*" of the route stood for
+    Caller caller;
     Lane& lane;
   };
 
@@ -70,13 +73,16 @@ class HttpApi final : public Service {
   void reply(Context& context, api::Reply reply);
   void reply_error(Context& context, const Error& error);
   void serve_generation(Context& context, const api::Dialect& dialect);
+  /// Answers which worker would run the request, and with its prompt's tokens; runs nothing.
+  void serve_query(Context& context, api::Call call, std::shared_ptr<const pipeline::Model> model);
   void serve_models(Context& context);
   void serve_tokenize(Context& context);
   void serve_count_tokens(Context& context);
   /// What a Messages client says of itself: logged, without effect on the answer.
   void note_client(const Context& context, const ir::Request& request);
-  /// Runs CPU work on a prompt of about so many bytes here or on the pool, and answers with its JSON or its error.
-  void reply_with(Context& context, std::size_t bytes, std::function<Result<std::string>()> work);
+  /// Runs CPU work on a prompt of about so many bytes here or on the pool, and answers with what it gives or its error.
+  void reply_with(Context& context, std::size_t bytes, std::function<Result<std::string>()> work,
+                  std::string_view content_type = "application/json");
   /// The dialect in which whoever sent this expects an error.
   const api::Dialect& dialect_of(const net::RequestHead& head) const;
   void serve_detokenize(Context& context);

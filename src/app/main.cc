@@ -37,9 +37,9 @@ struct ServeFlags {
 
 void add_serve_flags(CLI::App& command, Scope scope, ServeFlags& flags) {
   command
-      .add_option(
-          "--config", flags.config,
-          "Config file (YAML): these flags with _ for -, and allowed_hosts, allowed_origins, models, limits, router")
+      .add_option("--config", flags.config,
+                  "Config file (YAML): these flags with _ for -, and allowed_hosts, allowed_origins, keys, models, "
+                  "limits, router")
       ->type_name("FILE");
   command.add_flag("--print-config", flags.print_config, "Print the settings in force as a config file, and exit");
   for (const Setting& setting : kvern::app::setting_table()) {

@@ -89,12 +89,14 @@ int complain(const Error& error) {
   return kExitFailed;
 }
 
-Result<void> check_listen(const Settings& settings) {
-  if (is_loopback(settings) || settings.insecure) return {};
-  return fail(ErrorCode::kForbidden,
-              fmt::format("refusing to listen on {} without keys: anyone who reaches it could use the model. "
-                          "Listen on 127.0.0.1 and put an authenticating proxy in front, or say --insecure.",
-                          settings.host));
+Result<void> check_listen(const Settings& settings, bool asks_for_keys) {
+  if (is_loopback(settings) || settings.insecure || asks_for_keys) return {};
+  return fail(
+      ErrorCode::kForbidden,
+      fmt::format("refusing to listen on {} without keys: anyone who reaches it could use the model. Set `keys` "
+                  "in the config (`kvern serve` only), listen on 127.0.0.1 and put an authenticating proxy in "
+                  "front, or say --insecure.",
+                  settings.host));
 }
 
 GuardOptions guard_options(const Settings& settings) {

@@ -20,8 +20,8 @@ namespace kvern::app {
 
 /// Prints an error for the person at the terminal; the exit status.
 int complain(const Error& error);
-/// kForbidden for an address beyond loopback without --insecure.
-Result<void> check_listen(const Settings& settings);
+/// kForbidden for an address beyond loopback, unless keys are asked for there or it is --insecure.
+Result<void> check_listen(const Settings& settings, bool asks_for_keys);
 GuardOptions guard_options(const Settings& settings);
 
 /// Threads of a serving process. `clock` outlives it.

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "app/banner.h"
 #include "app/engine_metrics.h"
 #include "app/http_api.h"
+#include "app/keys.h"
 #include "app/model_loader.h"
 #include "app/run_service.h"
 #include "app/seal_key.h"
@@ -56,8 +59,10 @@ Result<void> load(Source& source, pipeline::ModelSet& models, const Settings& se
 
 int serve(const Settings& settings) {
   StopSignals signals;
-  if (auto allowed = check_listen(settings); !allowed) return complain(allowed.error());
+  if (auto allowed = check_listen(settings, !settings.keys.empty()); !allowed) return complain(allowed.error());
   if (auto checked = check_sources(settings); !checked) return complain(checked.error());
+  const auto keys = Keys::make(settings.keys, [](const char* name) { return std::getenv(name); });
+  if (!keys) return complain(keys.error());
   net::raise_descriptor_limit();
   const SystemClock clock;
   Log log(settings.log_level);
@@ -73,10 +78,11 @@ int serve(const Settings& settings) {
   if (!seal_key) return complain(seal_key.error());
   if (!seal_key->warning.empty()) log.warn("seal key", {{"why", seal_key->warning}});
   const Seal seal(seal_key->key);
-  HttpApi api({clock, log, metrics, threads.pool(), models, settings.limits, guard_options(settings), threads.loops(),
-               seal, settings.reasoning_events});
+  HttpApi api({clock, log, metrics, threads.pool(), models, settings.limits, guard_options(settings), *keys,
+               threads.loops(), seal, settings.reasoning_events});
   const auto greeting = [&](const std::string& url) {
-    return source.loaded ? banner(*source.loaded, url) : workers_banner(source.workers->lines(), url);
+    return source.loaded ? banner(*source.loaded, url, !keys->empty())
+                         : workers_banner(source.workers->lines(), url, !keys->empty());
   };
   const auto on_quiet = [&] {
     if (source.workers) source.workers->stop();

@@ -8,6 +8,7 @@
 #include <limits>
 #include <set>
 
+#include "app/key_config.h"
 #include "app/yaml_source.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -114,7 +115,7 @@ Result<void> set_reasoning_events(Settings& settings, std::string_view value) {
 
 std::vector<Setting> make_table() {
   std::vector<Setting> table;
-  table.push_back(text("host", "Address to listen on (default 127.0.0.1); beyond loopback it needs --insecure",
+  table.push_back(text("host", "Address to listen on (default 127.0.0.1); beyond loopback it needs keys or --insecure",
                        "ADDRESS", &Settings::host));
   table.push_back(number("port", "Port to listen on (default 8080); 0 picks a free one", &Settings::port));
   table.push_back(
@@ -214,9 +215,10 @@ class Reader : private YamlSource {
     if (word == "allowed_origins") return read_list(word, value, settings_.allowed_origins);
     if (word == "alias" && value.IsSequence()) return read_list(word, value, settings_.aliases);
     if (word == "models") return read_models(value);
+    if (word == "keys") return take_keys(value);
     if (word == "limits") return read_limits(value);
     if (word == "router") return read_router(value);
-    std::vector<std::string> known{"allowed_hosts", "allowed_origins", "models", "limits", "router"};
+    std::vector<std::string> known{"allowed_hosts", "allowed_origins", "keys", "models", "limits", "router"};
     for (const auto& setting : setting_table()) {
       if (setting.key == word) {
         if (!value.IsScalar()) return fault(value, fmt::format("`{}` has one value", word));
@@ -257,6 +259,13 @@ class Reader : private YamlSource {
       if (names.name.empty()) return fault(item, "an entry of `models` needs a name");
       settings_.models.push_back(std::move(names));
     }
+    return {};
+  }
+
+  Result<void> take_keys(const YAML::Node& value) {
+    auto keys = read_keys(value, *this);
+    if (!keys) return keys.error();
+    settings_.keys = *std::move(keys);
     return {};
   }
 
@@ -368,6 +377,7 @@ std::string print_settings(const Settings& settings) {
         << model.aliases << YAML::EndMap;
   }
   out << YAML::EndSeq;
+  print_keys(settings.keys, out);
   out << YAML::Key << "limits" << YAML::Value << YAML::BeginMap;
   for (const auto& row : api::limit_table()) {
     out << YAML::Key << std::string(row.key) << YAML::Value << settings.limits[row.limit];

@@ -12,6 +12,7 @@
 
 #include "api/limits.h"
 #include "api/responses/response_plan.h"
+#include "app/keys.h"
 #include "base/log.h"
 #include "base/result.h"
 
@@ -52,6 +53,7 @@ struct Settings {
   std::vector<std::string> allowed_hosts;
   std::vector<std::string> allowed_origins;
   std::vector<ModelNames> models;
+  std::vector<KeySpec> keys;  // none: whoever reaches the server may use it
   api::Limits limits;
 };
 
@@ -83,7 +85,7 @@ Result<void> apply_variables(Settings& settings, const std::function<const char*
 /// A warning for each KVERN_… variable that nothing reads, with the name that was perhaps meant.
 std::vector<std::string> unknown_variables(const char* const* environment);
 
-/// The settings in force as YAML, readable by apply_file. Holds no secrets.
+/// The settings in force as YAML, readable by apply_file. Holds no secrets: of keys their digests or variables.
 std::string print_settings(const Settings& settings);
 
 /// `30s`, `500ms`, `2m`, `1h`; a bare number is seconds.

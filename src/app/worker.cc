@@ -57,7 +57,7 @@ void publish_events(Metrics& metrics, const std::shared_ptr<Publisher>& publishe
 
 int worker(const Settings& settings) {
   StopSignals signals;
-  if (auto allowed = check_listen(settings); !allowed) return complain(allowed.error());
+  if (auto allowed = check_listen(settings, false); !allowed) return complain(allowed.error());
   net::raise_descriptor_limit();
   const SystemClock clock;
   Log log(settings.log_level);

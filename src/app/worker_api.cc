@@ -133,7 +133,7 @@ std::optional<net::Response> WorkerApi::admit(const net::RequestHead& head) {
   return response;
 }
 
-net::Response WorkerApi::refuse(int status, std::string_view reason) {
+net::Response WorkerApi::refuse(int status, std::string_view reason, const net::RequestHead&) {
   Error error = kvern::fail(ErrorCode::kInvalidRequest, std::string(reason));
   if (status == 503) error.code = ErrorCode::kUnavailable;
   const RequestId id = mint();

@@ -46,7 +46,7 @@ class WorkerApi final : public Service {
 
   std::optional<net::Response> admit(const net::RequestHead& head) override;
   void serve(net::Request request, std::shared_ptr<net::Exchange> exchange) override;
-  net::Response refuse(int status, std::string_view reason) override;
+  net::Response refuse(int status, std::string_view reason, const net::RequestHead& head) override;
   void drain() override { draining_.store(true); }
   std::size_t active() const override { return active_.load(); }
   void fail_all() override;

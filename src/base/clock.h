@@ -15,15 +15,16 @@ class Clock {
   virtual ~Clock() = default;
   /// Monotonic; for deadlines and durations.
   virtual TimePoint now() const = 0;
-  /// Seconds since the Unix epoch; for what people and protocols read.
-  virtual std::chrono::seconds unix_time() const = 0;
+  /// Since the Unix epoch; for what people and protocols read.
+  virtual std::chrono::milliseconds unix_milliseconds() const = 0;
+  std::chrono::seconds unix_time() const { return std::chrono::floor<std::chrono::seconds>(unix_milliseconds()); }
 };
 
 class SystemClock final : public Clock {
  public:
   TimePoint now() const override { return std::chrono::steady_clock::now(); }
-  std::chrono::seconds unix_time() const override {
-    return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch());
+  std::chrono::milliseconds unix_milliseconds() const override {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch());
   }
 };
 
@@ -31,8 +32,8 @@ class SystemClock final : public Clock {
 class ManualClock final : public Clock {
  public:
   TimePoint now() const override { return now_; }
-  std::chrono::seconds unix_time() const override {
-    return std::chrono::duration_cast<std::chrono::seconds>(now_.time_since_epoch());
+  std::chrono::milliseconds unix_milliseconds() const override {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(now_.time_since_epoch());
   }
   void advance(Duration by) { now_ += by; }
 

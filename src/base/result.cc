@@ -13,6 +13,7 @@ const char* to_string(ErrorCode code) noexcept {
     case ErrorCode::kForbidden: return "forbidden";
     case ErrorCode::kMisdirected: return "misdirected";
     case ErrorCode::kUnauthorized: return "unauthorized";
+    case ErrorCode::kUpgradeRefused: return "upgrade_refused";
     case ErrorCode::kOverloaded: return "overloaded";
     case ErrorCode::kUnavailable: return "unavailable";
     case ErrorCode::kTimeout: return "timeout";

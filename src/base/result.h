@@ -31,6 +31,7 @@ enum class ErrorCode : std::uint8_t {
   kCancelled,         // the caller is gone
   kEngine,            // the engine failed on this request
   kInternal,          // a bug, or a state that should not be
+  kUpgradeRefused,    // another protocol was asked for (WebSocket)
 };
 
 /// Short stable name of a code, for logs and metrics ("invalid_request", "overloaded"...).

@@ -32,6 +32,10 @@ struct GenerateRequest {
   std::optional<std::uint32_t> logprobs;
   /// Who may share cached blocks with this request: equal strings only (tenant and cache salt). Empty: everybody's.
   std::string cache_namespace;
+  /// An administrator's choice of the worker by its name, and of one of its data-parallel ranks. Empty: any. Where
+  /// there is one engine only, there is nothing to choose.
+  std::string worker;
+  std::optional<std::uint32_t> worker_rank;
   /// The rendered prompt as text; only the scripted engine reads it.
   std::string prompt_text;
 };
@@ -115,6 +119,9 @@ class Engine {
   /// arrive; none is made after the step.
   virtual void cancel(RequestId id) = 0;
   virtual EngineStats stats() const = 0;
+  /// The name of the worker that would be given `request` now; empty where there are none to choose from, or none can
+  /// take it. Books nothing.
+  virtual std::string would_place(const GenerateRequest&) { return {}; }
   /// True while steps are being made or nothing waits: what /ready answers.
   virtual bool healthy() const = 0;
 };

@@ -95,9 +95,11 @@ struct Hints {
   std::optional<std::uint32_t> output_tokens;  // how many the client expects
   bool speculative_prefill = false;            // compute the next turn's prompt when this one ends
   std::string cache_salt;
-  std::vector<std::string> annotations;   // side events asked for
-  std::vector<std::string> extra_fields;  // facts about the answer asked for
-  std::optional<double> timestamp_ms;     // when the request was made, on the clock of a replayed trace
+  std::vector<std::string> annotations;      // side events asked for
+  std::vector<std::string> extra_fields;     // facts about the answer asked for
+  std::optional<double> timestamp_ms;        // when the request was made, on the clock of a replayed trace
+  std::string worker;                        // an administrator's: the name of the one that is to run it; empty: any
+  std::optional<std::uint32_t> worker_rank;  // likewise: which of the worker's data-parallel ranks
   bool operator==(const Hints&) const = default;
 };
 

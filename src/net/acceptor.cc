@@ -120,7 +120,7 @@ Acceptor::Outcome Acceptor::shed_one() {
 }
 
 void Acceptor::refuse_and_close(UniqueFd socket) {
-  const Response response = handler_.refuse(503, "too many connections");
+  const Response response = handler_.refuse(503, "too many connections", {});
   std::string head;
   append_head(head, {response.status, true, false, response.body.size()}, response.headers, shards_.front()->date());
   std::size_t bytes = 0;

@@ -56,7 +56,7 @@ void Connection::start() {
 
 void Connection::start_refusing() {
   refusing_ = true;
-  answer(shard_->handler().refuse(503, "too many connections"), false);
+  answer(shard_->handler().refuse(503, "too many connections", {}), false);
 }
 
 // Reading ------------------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ void Connection::serve() {
 bool Connection::wants_keep_alive() const { return reader_->keep_alive() && !shard_->draining(); }
 
 void Connection::refuse(int status, std::string_view reason) {
-  answer(shard_->handler().refuse(status, reason), false);
+  answer(shard_->handler().refuse(status, reason, reader_ ? reader_->head() : RequestHead()), false);
 }
 
 // Answering ----------------------------------------------------------------------------------------------------------

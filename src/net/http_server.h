@@ -71,8 +71,8 @@ class Handler {
   /// Serves a complete request on its loop.
   virtual void serve(Request request, std::shared_ptr<Exchange> exchange) = 0;
   /// The answer to what could not be parsed or broke a bound (400, 408, 413, 431, 501, 503); the connection then
-  /// closes.
-  virtual Response refuse(int status, std::string_view reason) = 0;
+  /// closes. `head` is what is known of the request: perhaps its path and headers, perhaps nothing.
+  virtual Response refuse(int status, std::string_view reason, const RequestHead& head) = 0;
 };
 
 struct ServerOptions {

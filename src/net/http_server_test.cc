@@ -48,7 +48,9 @@ TEST(HttpServer, TakesABodyOf32MegabytesAndNoMore) {
   client.send(std::string(size, 'x'));
   EXPECT_EQ(client.read_answer().body.size(), size + std::string_view("POST /echo ").size());
   client.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(size + 1) + "\r\n\r\n");
-  EXPECT_EQ(client.read_answer().status, 413);
+  const Answer refused = client.read_answer();
+  EXPECT_EQ(refused.status, 413);
+  EXPECT_THAT(refused.body, ::testing::EndsWith("/echo")) << "the handler sees whose request it refuses";
   client.read_all();
   EXPECT_TRUE(client.closed());
 }

@@ -169,6 +169,12 @@ RequestReader::RequestReader(const ReaderLimits& limits) : state_(std::make_uniq
 RequestReader::~RequestReader() = default;
 
 ReaderStep RequestReader::feed(std::string_view& bytes) {
+  const ReaderStep step = feed_one(bytes);
+  if (step == ReaderStep::kFailed && state_->head.target.empty()) state_->fill_head();
+  return step;
+}
+
+ReaderStep RequestReader::feed_one(std::string_view& bytes) {
   auto& reader = state_->reader;
   const ReaderStep step = reader.feed(bytes);
   if (step == ReaderStep::kFailed && reader.failure().status == 505 && !ends_in_version(reader.first_line())) {

@@ -37,7 +37,7 @@ class RequestReader {
 
   /// Bytes of a request have come (empty lines before it do not count).
   bool started() const;
-  /// Valid from kHead on.
+  /// Valid from kHead on. After kFailed what is known of it: perhaps its path and headers, perhaps nothing.
   RequestHead& head();
   /// After kBody, until the input that was fed goes away.
   std::string_view piece() const;
@@ -53,6 +53,7 @@ class RequestReader {
   std::optional<std::uint64_t> content_length() const;
 
  private:
+  ReaderStep feed_one(std::string_view& bytes);
   struct State;
   std::unique_ptr<State> state_;
 };

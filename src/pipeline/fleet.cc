@@ -63,6 +63,21 @@ Error too_long() {
   return fail(ErrorCode::kContextLength, "The prompt and its answer are longer than the context of every worker.");
 }
 
+bool is_wanted(const Slot& slot, const engine::GenerateRequest& request) {
+  return request.worker.empty() || slot.name == request.worker;
+}
+
+/// Not tried yet for a request that may still be given to a worker.
+bool is_possible(const Slot& slot, const Flight& flight) {
+  return std::ranges::find(flight.tried, slot.id) == flight.tried.end() && is_wanted(slot, *flight.request);
+}
+
+Error no_such_worker() {
+  return invalid("worker",
+                 "No worker has the name that the request asks for (nvext.backend_instance_id or "
+                 "nvext.decode_worker_id, or the header x-dynamo-worker-instance-id).");
+}
+
 /// Whether another worker may take what this one gave back. Each has a context of its own, and one that was restarted
 /// may have a shorter one than is known here.
 bool worth_another(ErrorCode code) { return retryable(code) || code == ErrorCode::kContextLength; }
@@ -87,6 +102,7 @@ class Fleet::State : public std::enable_shared_from_this<Fleet::State> {
   void close();
   Result<void> submit(engine::GenerateRequest request, std::shared_ptr<EventSink> sink);
   void cancel(RequestId id);
+  std::string would_place(const engine::GenerateRequest& request);
   /// Events of the worker `slot` for `sink`.
   void on_events(std::uint64_t slot, const std::shared_ptr<EventSink>& sink, Events events);
 
@@ -118,6 +134,10 @@ class Fleet::State : public std::enable_shared_from_this<Fleet::State> {
   /// Gives the request to one worker after the other until one takes it. nullopt: taken, or no longer wanted.
   std::optional<Error> place(RequestId id, Error when_none_is_left);
   std::optional<Handover> book(Flight& flight, std::span<const SlotPtr> slots, const std::vector<bool>& healthy);
+  /// Each worker as the strategy sees it for this request.
+  static std::vector<router::WorkerView> views_for(const Flight& flight, std::span<const SlotPtr> slots,
+                                                   const std::vector<bool>& healthy);
+  static std::vector<bool> health_of(std::span<const SlotPtr> slots);
   /// The place of a worker with room for all that was asked for, else of one with room for a shorter answer.
   std::optional<std::size_t> choose(const Flight& flight, std::span<const SlotPtr> slots,
                                     const std::vector<router::WorkerView>& views);
@@ -282,9 +302,7 @@ std::optional<Error> Fleet::State::place(RequestId id, Error when_none_is_left) 
   const Placing placing(*this);
   for (;;) {
     const auto slots = this->slots();
-    std::vector<bool> healthy;
-    healthy.reserve(slots.size());
-    for (const auto& slot : slots) healthy.push_back(slot->engine->healthy());
+    const auto healthy = health_of(slots);
     std::optional<Handover> handover;
     {
       const std::lock_guard lock(mutex_);
@@ -293,8 +311,11 @@ std::optional<Error> Fleet::State::place(RequestId id, Error when_none_is_left) 
       handover = book(found->second, slots, healthy);
       if (!handover && found->second.tried.empty() && !slots.empty()) {
         const auto& request = *found->second.request;
-        const bool fits = std::ranges::any_of(
-            slots, [&](const auto& slot) { return has_room(*slot, request.prompt.size(), least_answer(request)); });
+        const auto wanted = [&](const auto& slot) { return is_wanted(*slot, request); };
+        if (std::ranges::none_of(slots, wanted)) return no_such_worker();
+        const bool fits = std::ranges::any_of(slots, [&](const auto& slot) {
+          return wanted(slot) && has_room(*slot, request.prompt.size(), least_answer(request));
+        });
         if (!fits) return too_long();
       }
     }
@@ -321,18 +342,12 @@ std::optional<Error> Fleet::State::place(RequestId id, Error when_none_is_left) 
 std::optional<Fleet::State::Handover> Fleet::State::book(Flight& flight, std::span<const SlotPtr> slots,
                                                          const std::vector<bool>& healthy) {
   if (closed_ || !flight.request || flight.tried.size() >= options_.attempts_max) return std::nullopt;
-  std::vector<router::WorkerView> views;
-  std::size_t left = 0;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    const bool fresh = std::ranges::find(flight.tried, slots[i]->id) == flight.tried.end();
-    views.push_back({healthy[i] && fresh, slots[i]->requests, slots[i]->prefill_tokens});
-    left += fresh ? 1 : 0;
-  }
-  const auto chosen = choose(flight, slots, views);
+  const auto chosen = choose(flight, slots, views_for(flight, slots, healthy));
   if (!chosen) return std::nullopt;
   const SlotPtr& slot = slots[*chosen];
   if (!flight.tried.empty()) ++retries_;
   flight.tried.push_back(slot->id);
+  const bool others_left = std::ranges::any_of(slots, [&](const auto& other) { return is_possible(*other, flight); });
   flight.slot = slot;
   flight.attempt = ++attempts_;
   flight.held.reset();
@@ -341,7 +356,7 @@ std::optional<Fleet::State::Handover> Fleet::State::book(Flight& flight, std::sp
   slot->prefill_tokens += flight.prompt_tokens;
 
   Handover handover{slot, flight.attempt, {}, tap(*slot, flight.sink)};
-  if (left > 1 && flight.tried.size() < options_.attempts_max) {
+  if (others_left && flight.tried.size() < options_.attempts_max) {
     handover.request = *flight.request;
   } else {
     handover.request = std::move(*flight.request);  // nobody is left to retry with, so no copy is kept
@@ -352,6 +367,34 @@ std::optional<Fleet::State::Handover> Fleet::State::book(Flight& flight, std::sp
     handover.request.max_tokens = std::min(handover.request.max_tokens, room);
   }
   return handover;
+}
+
+std::vector<bool> Fleet::State::health_of(std::span<const SlotPtr> slots) {
+  std::vector<bool> healthy;
+  healthy.reserve(slots.size());
+  for (const auto& slot : slots) healthy.push_back(slot->engine->healthy());
+  return healthy;
+}
+
+std::vector<router::WorkerView> Fleet::State::views_for(const Flight& flight, std::span<const SlotPtr> slots,
+                                                        const std::vector<bool>& healthy) {
+  std::vector<router::WorkerView> views;
+  views.reserve(slots.size());
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    views.push_back({healthy[i] && is_possible(*slots[i], flight), slots[i]->requests, slots[i]->prefill_tokens});
+  }
+  return views;
+}
+
+std::string Fleet::State::would_place(const engine::GenerateRequest& request) {
+  const auto slots = this->slots();
+  const auto healthy = health_of(slots);
+  Flight flight;
+  flight.prompt_tokens = static_cast<std::uint32_t>(request.prompt.size());
+  flight.request = request;
+  const std::lock_guard lock(mutex_);
+  const auto chosen = choose(flight, slots, views_for(flight, slots, healthy));
+  return chosen ? slots[*chosen]->name : std::string();
 }
 
 std::optional<std::size_t> Fleet::State::choose(const Flight& flight, std::span<const SlotPtr> slots,
@@ -472,6 +515,7 @@ Result<void> Fleet::submit(engine::GenerateRequest request, std::shared_ptr<engi
 }
 
 void Fleet::cancel(RequestId id) { state_->cancel(id); }
+std::string Fleet::would_place(const engine::GenerateRequest& request) { return state_->would_place(request); }
 
 engine::EngineStats Fleet::stats() const {
   engine::EngineStats sum;

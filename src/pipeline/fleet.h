@@ -8,6 +8,7 @@
 // - A request goes to a worker with room for its prompt and its `max_tokens`, or 16,384 of them; where none such
 //   answers, to one with room for the prompt. `max_tokens` is cut to what is left there (docs/decisions/0004). Room is
 //   what the worker's ModelInfo tells; 0 is without a bound.
+// - A request that names its worker goes to that one or to none.
 // - What a worker sends for a request that it does not have (any more) is dropped: it cannot reach another's stream.
 // - Workers may come and go while requests run; one that was taken out finishes what it has.
 #pragma once
@@ -55,10 +56,11 @@ class Fleet final : public engine::Engine {
   std::uint64_t retries() const;
 
   const engine::ModelInfo& model() const override { return model_; }
-  /// kContextLength when no worker, healthy or not, has room for the prompt; kUnavailable when none that has is
-  /// healthy; else what the last worker tried said.
+  /// kInvalidRequest when the request names a worker that is not here; kContextLength when no worker, healthy or not,
+  /// has room for the prompt; kUnavailable when none that has is healthy; else what the last worker tried said.
   Result<void> submit(engine::GenerateRequest request, std::shared_ptr<engine::EventSink> sink) override;
   void cancel(RequestId id) override;
+  std::string would_place(const engine::GenerateRequest& request) override;
   /// The sum over the workers.
   engine::EngineStats stats() const override;
   /// True when one worker is.

@@ -76,6 +76,37 @@ class FleetTest : public ::testing::Test {
   std::unique_ptr<Fleet> fleet;
 };
 
+TEST_F(FleetTest, ANamedWorkerOrNone) {
+  for (const std::uint64_t id : {1, 2, 3}) {
+    engine::GenerateRequest request;
+    request.id = RequestId{id};
+    request.prompt = {1, 2, 3};
+    request.worker = "b";
+    ASSERT_TRUE(fleet->submit(std::move(request), ear).ok());
+    EXPECT_EQ(engines[1]->submitted.size(), id);
+  }
+  // It is not given to another one when that one fails.
+  engines[1]->send(RequestId{1}, failed(ErrorCode::kUnavailable));
+  EXPECT_EQ(ear->heard[1], "X");
+  EXPECT_EQ(fleet->retries(), 0U);
+
+  engine::GenerateRequest stranger;
+  stranger.id = RequestId{9};
+  stranger.prompt = {1};
+  stranger.worker = "http://127.0.0.1:1";
+  const auto refused = fleet->submit(std::move(stranger), ear);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidRequest);
+  EXPECT_EQ(refused.error().message.find("127.0.0.1"), std::string::npos);
+
+  engines[2]->is_healthy = false;
+  engine::GenerateRequest unlucky;
+  unlucky.id = RequestId{10};
+  unlucky.prompt = {1};
+  unlucky.worker = "c";
+  EXPECT_EQ(fleet->submit(std::move(unlucky), ear).error().code, ErrorCode::kUnavailable);
+}
+
 TEST_F(FleetTest, PlacesByLoadAndNamesTheWorker) {
   for (const std::uint64_t id : {1, 2, 3, 4}) ASSERT_TRUE(submit(id).ok());
   EXPECT_EQ(engines[0]->submitted.size(), 2U);

@@ -149,6 +149,8 @@ Result<engine::GenerateRequest> generate_request(const ir::Request& request, std
   generate.priority = request.hints.priority;
   generate.logprobs = request.logprobs;
   generate.cache_namespace = cache_namespace(request);
+  generate.worker = request.hints.worker;
+  generate.worker_rank = request.hints.worker_rank;
   return generate;
 }
 

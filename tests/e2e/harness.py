@@ -54,7 +54,9 @@ class Server:
 
     verb = "serve"
 
-    def __init__(self, *arguments, script=None, config=None, environment=None, limits=None, wait=True):
+    def __init__(self, *arguments, script=None, config=None, environment=None, limits=None, wait=True, key=None):
+        """`key` is sent with every request that brings none of its own."""
+        self.key = key
         self.folder = tempfile.mkdtemp(prefix="kvern-e2e-")
         arguments = list(arguments)
         if script is not None:
@@ -118,7 +120,7 @@ class Server:
 
     def request(self, method, path, body=None, headers=None, timeout=PATIENCE):
         """One request on a connection of its own. A dict or list is sent as JSON; text and bytes as they are."""
-        sent = dict(headers or {})
+        sent = self.with_key(headers)
         if isinstance(body, (dict, list)):
             body = json.dumps(body)
             sent = {**JSON, **sent}
@@ -134,6 +136,12 @@ class Server:
             return Reply(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
         finally:
             connection.close()
+
+    def with_key(self, headers):
+        sent = dict(headers or {})
+        if self.key and not {"authorization", "x-api-key"} & {name.lower() for name in sent}:
+            sent["authorization"] = "Bearer " + self.key
+        return sent
 
     def get(self, path, **more):
         return self.request("GET", path, **more)
@@ -231,7 +239,7 @@ class Stream:
 
     def __init__(self, server, path, body, timeout=PATIENCE):
         self.connection = server.connection(timeout)
-        self.connection.request("POST", path, json.dumps(body), JSON)
+        self.connection.request("POST", path, json.dumps(body), server.with_key(JSON))
         self.response = self.connection.getresponse()
         self.status = self.response.status
 
@@ -320,10 +328,12 @@ class ScriptedCase(unittest.TestCase):
     arguments = ()
     config = None
     environment = None
+    key = None
 
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(*cls.arguments, script=cls.script, config=cls.config, environment=cls.environment)
+        cls.server = Server(*cls.arguments, script=cls.script, config=cls.config, environment=cls.environment,
+                            key=cls.key)
 
     @classmethod
     def tearDownClass(cls):

@@ -326,7 +326,7 @@ class Sdk(ScriptedCase):
             self.client().messages.create(**{**self.fields("hi"), "model": "unknown"})
         self.assertTrue(raised.exception.request_id)
         with self.assertRaises(anthropic.BadRequestError):
-            self.client().messages.create(**self.fields("hi", temperature=3))
+            self.client().messages.create(**self.fields("hi", extra_body={"temperature": 3}))
         with self.assertRaises(anthropic.APIStatusError):
             self.stream("fail midway")
 

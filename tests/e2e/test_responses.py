@@ -34,7 +34,7 @@ SCRIPT = [
     {"match": "search call", "text": SEARCH, "repeat": True},
     {"match": "think", "text": "<think>Let me see.</think>Done.", "repeat": True},
     {"match": "breaks", "chunks": ["one ", "two "], "finish": "error", "repeat": True},
-    {"match": "likely", "chunks": ["a", "b"], "logprobs": [{"logprob": -0.5}], "repeat": True},
+    {"match": "likely", "text": "a b", "logprobs": [{"logprob": -0.5}], "repeat": True},
     *REPEAT_HELLO,
 ]
 
@@ -43,9 +43,9 @@ def user(text):
     return [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}]
 
 
-def responses_events(server, text, **fields):
+def responses_events(server, said, **fields):
     """Every event of a stream; the grammar of the stream is checked on the way."""
-    body = {"model": "m", "stream": True, "store": False, "input": user(text), **fields}
+    body = {"model": "m", "stream": True, "store": False, "input": user(said), **fields}
     reply = server.post("/v1/responses", body)
     assert reply.status == 200, reply.body
     events = []
@@ -93,8 +93,8 @@ class Responses(ScriptedCase):
     script = SCRIPT
     arguments = ("--name", "m")
 
-    def whole(self, text, **fields):
-        reply = self.server.post("/v1/responses", {"model": "m", "store": False, "input": user(text), **fields})
+    def whole(self, said, **fields):
+        reply = self.server.post("/v1/responses", {"model": "m", "store": False, "input": user(said), **fields})
         self.assertEqual(reply.status, 200, reply.body)
         return json.loads(reply.body)
 

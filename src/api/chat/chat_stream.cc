@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "api/answer_extension.h"
 #include "api/openai_error.h"
 #include "api/openai_logprobs.h"
 #include "api/openai_usage.h"
@@ -32,6 +33,8 @@ class ChatStream final : public Encoder {
     head_.model = name;
     prepare();
   }
+
+  void set_extension(std::string json) override { extension_ = std::move(json); }
 
   void add(std::uint32_t choice, const ir::Event& event, std::string& out) override {
     index_ = choice;
@@ -97,11 +100,13 @@ class ChatStream final : public Encoder {
     std::string reason = "\"";
     reason += chat_finish_reason(end.reason, choice.calls > 0);
     reason += '"';
-    chunk("{}", reason, out);
     choice.ended = true;
     usage_.add(index_, end.usage);
-    if (++ended_ < choices_.size()) return;
-    append_stream_end(head_text_, include_usage_, usage_.total(), out);
+    const bool is_last = ++ended_ == choices_.size();
+    begin_chunk(out);
+    out += "{}";
+    finish_chunk(reason, out, is_last && !include_usage_ ? std::string_view(extension_) : std::string_view());
+    if (is_last) append_stream_end(head_text_, include_usage_, usage_.total(), extension_, out);
   }
 
   void on(Choice&, const ir::Failure& failure, std::string& out) {
@@ -138,15 +143,17 @@ class ChatStream final : public Encoder {
     out += R"(,"delta":)";
   }
 
-  void finish_chunk(std::string_view reason, std::string& out) const {
+  void finish_chunk(std::string_view reason, std::string& out, std::string_view extension = {}) const {
     out += R"(,"logprobs":null)";
-    end_chunk(reason, out);
+    end_chunk(reason, out, extension);
   }
 
-  void end_chunk(std::string_view reason, std::string& out) const {
+  void end_chunk(std::string_view reason, std::string& out, std::string_view extension = {}) const {
     out += R"(,"finish_reason":)";
     out += reason;
-    out += include_usage_ ? "}],\"usage\":null}\n\n" : "}]}\n\n";
+    out += include_usage_ ? "}],\"usage\":null" : "}]";
+    append_extension(extension, out);
+    out += "}\n\n";
   }
 
   void prepare() {
@@ -166,6 +173,7 @@ class ChatStream final : public Encoder {
   std::vector<Choice> choices_;
   std::size_t ended_ = 0;
   ir::UsageSum usage_;
+  std::string extension_;
   std::uint32_t index_ = 0;  // the choice being written
 };
 

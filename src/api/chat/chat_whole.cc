@@ -1,5 +1,6 @@
 #include "api/chat/chat_whole.h"
 
+#include <utility>
 #include <vector>
 
 #include "api/chat/chat_stream.h"
@@ -70,6 +71,7 @@ class ChatWhole final : public Encoder {
   explicit ChatWhole(const AnswerHead& head) : head_(head), choices_(head.answers), usage_(head.choices) {}
 
   void set_model(std::string_view name) override { head_.model = name; }
+  void set_extension(std::string json) override { extension_ = std::move(json); }
   void keep_alive(std::string&) override {}
 
   void add(std::uint32_t index, const ir::Event& event, std::string& out) override {
@@ -99,13 +101,16 @@ class ChatWhole final : public Encoder {
     writer.end_array();
     std::string usage;
     append_openai_usage(usage_.total(), usage);
-    writer.key("usage").raw(usage).end_object();
+    writer.key("usage").raw(usage);
+    if (!extension_.empty()) writer.key("nvext").raw(extension_);
+    writer.end_object();
   }
 
   AnswerHead head_;
   std::vector<Choice> choices_;
   std::size_t ended_ = 0;
   ir::UsageSum usage_;
+  std::string extension_;
 };
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include "api/completions/completions_encode.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
+#include "api/answer_extension.h"
 #include "api/openai_error.h"
 #include "api/openai_logprobs.h"
 #include "api/openai_usage.h"
@@ -37,6 +39,8 @@ class CompletionStream final : public Encoder {
     prepare();
   }
 
+  void set_extension(std::string json) override { extension_ = std::move(json); }
+
   void add(std::uint32_t index, const ir::Event& event, std::string& out) override {
     if (const auto* delta = std::get_if<ir::BlockDelta>(&event)) {
       chunk(index, delta->text, delta->logprobs, "null", out);
@@ -61,15 +65,16 @@ class CompletionStream final : public Encoder {
   };
 
   void finish_choice(std::uint32_t index, const ir::End& end, std::string& out) {
-    chunk(index, "", {}, quoted_reason(end.reason), out);
     choices_[index].ended = true;
     usage_.add(index, end.usage);
-    if (++ended_ < choices_.size()) return;
-    append_stream_end(head_text_, include_usage_, usage_.total(), out);
+    const bool is_last = ++ended_ == choices_.size();
+    chunk(index, "", {}, quoted_reason(end.reason), out,
+          is_last && !include_usage_ ? std::string_view(extension_) : std::string_view());
+    if (is_last) append_stream_end(head_text_, include_usage_, usage_.total(), extension_, out);
   }
 
   void chunk(std::uint32_t index, std::string_view text, std::span<const ir::TokenLogprob> logprobs,
-             std::string_view reason, std::string& out) {
+             std::string_view reason, std::string& out, std::string_view extension = {}) {
     out += prefix_;
     json::append_number(out, index);
     out += R"(,"text":")";
@@ -83,7 +88,9 @@ class CompletionStream final : public Encoder {
     }
     out += R"(,"finish_reason":)";
     out += reason;
-    out += include_usage_ ? "}],\"usage\":null}\n\n" : "}]}\n\n";
+    out += include_usage_ ? "}],\"usage\":null" : "}]";
+    append_extension(extension, out);
+    out += "}\n\n";
   }
 
   void prepare() {
@@ -98,6 +105,7 @@ class CompletionStream final : public Encoder {
   std::vector<Choice> choices_;
   std::size_t ended_ = 0;
   ir::UsageSum usage_;
+  std::string extension_;
 };
 
 class CompletionWhole final : public Encoder {
@@ -105,6 +113,7 @@ class CompletionWhole final : public Encoder {
   explicit CompletionWhole(const AnswerHead& head) : head_(head), choices_(head.answers), usage_(head.choices) {}
 
   void set_model(std::string_view name) override { head_.model = name; }
+  void set_extension(std::string json) override { extension_ = std::move(json); }
   void keep_alive(std::string&) override {}
 
   void add(std::uint32_t index, const ir::Event& event, std::string& out) override {
@@ -142,6 +151,7 @@ class CompletionWhole final : public Encoder {
     }
     out += R"(],"usage":)";
     append_openai_usage(usage_.total(), out);
+    append_extension(extension_, out);
     out += '}';
   }
 
@@ -149,6 +159,7 @@ class CompletionWhole final : public Encoder {
   std::vector<Choice> choices_;
   std::size_t ended_ = 0;
   ir::UsageSum usage_;
+  std::string extension_;
 };
 
 }  // namespace

@@ -78,7 +78,8 @@ class MessagesDialect final : public Dialect {
     if (!document) return std::move(document).error();
     Decoding decoding(limits_);
     const Path top;
-    const Fields fields((*document)->root(), top, decoding);
+    Asked asked;
+    const Fields fields((*document)->root(), top, decoding, &asked);
 
     Call call;
     ir::Request& request = call.request;
@@ -87,9 +88,10 @@ class MessagesDialect final : public Dialect {
     decode_prompt(fields, request);
     decode_messages_sampling(fields, request.sampling);
     decode_messages_stopping(fields, request.stopping);
-    decode_hints(fields, request.hints, request.session);
     check_answerable(fields, request);
+    decode_hints(fields, request, call.left_out);
     if (decoding.failed()) return decoding.fault();
+    asked.list_others((*document)->root(), "", call.left_out);
 
     const MessageHead head{context.id, request.model, request.reasoning.hidden};
     call.encoder = call.stream ? make_messages_stream(head) : make_messages_whole(head);

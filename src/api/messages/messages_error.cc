@@ -24,6 +24,7 @@ Shape shape_of(ErrorCode code) noexcept {
     case ErrorCode::kForbidden: return {403, "permission_error"};
     case ErrorCode::kMisdirected: return {421, "invalid_request_error"};
     case ErrorCode::kUnauthorized: return {401, "authentication_error"};
+    case ErrorCode::kUpgradeRefused: return {426, "invalid_request_error"};
     case ErrorCode::kOverloaded: return {529, "overloaded_error"};
     case ErrorCode::kUnavailable: return {503, "api_error"};
     case ErrorCode::kTimeout: return {504, "timeout_error"};
@@ -52,6 +53,7 @@ Reply messages_error(const Error& error, RequestId id) {
   if (error.code == ErrorCode::kTimeout && error.detail == "request_timeout") reply.status = 408;
   reply.headers.emplace_back("content-type", "application/json");
   reply.headers.emplace_back("request-id", to_string(id));
+  if (reply.status == 426) reply.headers.emplace_back("upgrade", "HTTP/1.1");
   if (reply.status == 401) reply.headers.emplace_back("www-authenticate", "Bearer");
   if (reply.status == 503 || reply.status == 529) {
     const auto wait = std::max<std::int64_t>(error.retry_after.value_or(std::chrono::seconds(1)).count(), 1);

@@ -1,5 +1,8 @@
 #include "api/messages/messages_stream.h"
 
+#include <utility>
+
+#include "api/answer_extension.h"
 #include "api/messages/messages_error.h"
 #include "api/messages/messages_ids.h"
 #include "base/json_writer.h"
@@ -12,6 +15,8 @@ class MessagesStream final : public Encoder {
   explicit MessagesStream(MessageHead head) : head_(std::move(head)) {}
 
   void set_model(std::string_view name) override { head_.model = name; }
+
+  void set_extension(std::string json) override { extension_ = std::move(json); }
 
   void add(std::uint32_t, const ir::Event& event, std::string& out) override {
     std::visit([&](const auto& e) { on(e, out); }, event);
@@ -83,7 +88,9 @@ class MessagesStream final : public Encoder {
     append_stop(end, out);
     out += R"(},"usage":)";
     append_messages_usage(end.usage, out);
-    out += "}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+    out += "}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"";
+    append_extension(extension_, out);
+    out += "}\n\n";
   }
 
   void on(const ir::Failure& failure, std::string& out) {
@@ -105,6 +112,7 @@ class MessagesStream final : public Encoder {
   MessageHead head_;
   ir::BlockKind kind_ = ir::BlockKind::kText;
   std::string hidden_;  // thinking that only its signature will carry
+  std::string extension_;
   bool over_ = false;
 };
 

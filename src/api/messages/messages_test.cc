@@ -67,7 +67,7 @@ std::vector<std::pair<std::string, bj::object>> events_of(const std::string& str
   while (std::getline(lines, name) && std::getline(lines, data) && std::getline(lines, blank)) {
     EXPECT_TRUE(name.starts_with("event: ") && data.starts_with("data: ") && blank.empty()) << name;
     out.emplace_back(name.substr(7), bj::parse(data.substr(6)).as_object());
-    EXPECT_EQ(out.back().second.at("type"), out.back().first);
+    EXPECT_EQ(bj::value_to<std::string>(out.back().second.at("type")), out.back().first);
   }
   return out;
 }

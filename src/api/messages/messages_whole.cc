@@ -1,7 +1,9 @@
 #include "api/messages/messages_whole.h"
 
+#include <utility>
 #include <vector>
 
+#include "api/answer_extension.h"
 #include "api/messages/messages_ids.h"
 #include "base/json_reader.h"
 #include "base/json_writer.h"
@@ -32,6 +34,7 @@ class MessagesWhole final : public Encoder {
   explicit MessagesWhole(MessageHead head) : head_(std::move(head)) {}
 
   void set_model(std::string_view name) override { head_.model = name; }
+  void set_extension(std::string json) override { extension_ = std::move(json); }
   void keep_alive(std::string&) override {}
 
   void add(std::uint32_t, const ir::Event& event, std::string& out) override {
@@ -75,11 +78,13 @@ class MessagesWhole final : public Encoder {
     append_stop(end, out);
     out += R"(,"usage":)";
     append_messages_usage(end.usage, out);
+    append_extension(extension_, out);
     out += '}';
   }
 
   MessageHead head_;
   std::vector<Block> blocks_;
+  std::string extension_;
 };
 
 }  // namespace

@@ -63,6 +63,7 @@ void append_response(const ResponsePlan& plan, const ResponseState& state, std::
   } else {
     writer.key("usage").null();
   }
+  if (!state.extension.empty()) writer.key("nvext").raw(state.extension);
   out += ',';
   out += plan.echo;
   out.back() = '}';

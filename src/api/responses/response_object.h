@@ -14,8 +14,9 @@ namespace kvern::api {
 /// How it stands with a response. Borrows; lives for one call.
 struct ResponseState {
   const OutputItems* items = nullptr;
-  const ir::End* end = nullptr;    // it ended
-  const Error* failure = nullptr;  // it failed
+  const ir::End* end = nullptr;     // it ended
+  const Error* failure = nullptr;   // it failed
+  std::string_view extension = {};  // its `nvext`, as JSON; empty: none
 };
 
 /// `response.completed`, `response.incomplete`, `response.failed` or, before that, `in_progress`: the status alone.

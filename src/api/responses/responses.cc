@@ -30,7 +30,8 @@ class ResponsesDialect final : public Dialect {
     if (!document) return std::move(document).error();
     Decoding decoding(limits_);
     const Path top;
-    const Fields fields((*document)->root(), top, decoding);
+    Asked asked;
+    const Fields fields((*document)->root(), top, decoding, &asked);
 
     Call call;
     ir::Request& request = call.request;
@@ -47,16 +48,15 @@ class ResponsesDialect final : public Dialect {
     decode_sampling(fields, request.sampling);
     decode_stopping(fields, request.stopping);
     decode_responses_options(fields, request);
-    decode_hints(fields, request.hints, request.session);
     check_labels(fields);
     decode_template_options(fields, request.template_options);
     refuse_unserved_fields(fields, kOnResponses);
-    if (decoding.failed()) return decoding.fault();
-
     request.prompt = std::move(input.messages);
     request.tools = std::move(tools.tools);
     request.tool_namespaces = std::move(tools.namespaces);
     call.left_out = std::move(tools.left_out);
+    decode_hints(fields, request, call.left_out);
+    if (decoding.failed()) return decoding.fault();
     call.left_out.insert(call.left_out.end(), input.left_out.begin(), input.left_out.end());
     ResponsePlan plan{context.id,
                       context.created,
@@ -67,6 +67,7 @@ class ResponsesDialect final : public Dialect {
                       &options_.seal,
                       purpose,
                       &options_.clock};
+    asked.list_others((*document)->root(), "", call.left_out);
     call.encoder = call.stream ? make_responses_stream(std::move(plan)) : make_responses_whole(std::move(plan));
     return call;
   }

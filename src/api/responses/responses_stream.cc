@@ -44,6 +44,8 @@ class ResponsesStream final : public Encoder {
 
   void set_model(std::string_view name) override { plan_.model = name; }
 
+  void set_extension(std::string json) override { extension_ = std::move(json); }
+
   void add(std::uint32_t, const ir::Event& event, std::string& out) override {
     if (!opened_) open(out);
     std::visit([&](const auto& e) { on(e, out); }, event);
@@ -79,7 +81,7 @@ class ResponsesStream final : public Encoder {
   void on(const ir::End& ended, std::string& out) {
     const bool cut = ended.reason == ir::FinishReason::kLength;
     close_item(cut ? ItemStatus::kIncomplete : ItemStatus::kCompleted, out);
-    const ResponseState state{&items_, &ended};
+    const ResponseState state{&items_, &ended, nullptr, extension_};
     response(status_of(state), state, out);
   }
 
@@ -190,6 +192,7 @@ class ResponsesStream final : public Encoder {
   bool item_open_ = false;
   bool opened_ = false;
   std::int64_t sequence_ = 0;
+  std::string extension_;
 };
 
 }  // namespace

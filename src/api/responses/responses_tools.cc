@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/generation_fields.h"
 #include "base/json_writer.h"
 
 namespace kvern::api {
@@ -14,13 +15,6 @@ constexpr std::string_view kToolSearchName = "tool_search";
 /// How the prompt describes a custom tool: a function of its raw text.
 constexpr std::string_view kRawInputSchema =
     R"({"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]})";
-
-/// Harnesses and MCP bring dots, dashes and other scripts into names, so only what would break a line is refused.
-bool is_tool_name(std::string_view name) {
-  return !name.empty() && std::ranges::none_of(name, [](char c) {
-    return static_cast<unsigned char>(c) <= 0x20 || c == 0x7F || c == '"' || c == '\\' || c == '<' || c == '>';
-  });
-}
 
 /// An object as it was written, with null for each of `keys` that it lacks.
 std::string with_keys(json::Value object, std::initializer_list<std::string_view> keys) {

@@ -12,6 +12,7 @@ class ResponsesWhole final : public Encoder {
   explicit ResponsesWhole(ResponsePlan plan) : plan_(std::move(plan)), items_(plan_) {}
 
   void set_model(std::string_view name) override { plan_.model = name; }
+  void set_extension(std::string json) override { extension_ = std::move(json); }
   void keep_alive(std::string&) override {}
 
   void add(std::uint32_t, const ir::Event& event, std::string& out) override {
@@ -25,7 +26,7 @@ class ResponsesWhole final : public Encoder {
       items_.finish();
     } else if (const auto* end = std::get_if<ir::End>(&event)) {
       close(end->reason == ir::FinishReason::kLength ? ItemStatus::kIncomplete : ItemStatus::kCompleted);
-      append_response(plan_, {&items_, end}, out);
+      append_response(plan_, {&items_, end, nullptr, extension_}, out);
     }
   }
 
@@ -38,6 +39,7 @@ class ResponsesWhole final : public Encoder {
   ResponsePlan plan_;
   OutputItems items_;
   bool item_open_ = false;
+  std::string extension_;
 };
 
 }  // namespace

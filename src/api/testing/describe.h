@@ -108,6 +108,27 @@ inline void describe(const ir::ResponseFormat& format, std::ostream& out) {
       << format.schema << "\n";
 }
 
+inline void describe(const ir::Hints& hints, std::ostream& out) {
+  if (hints.strict_priority != 0) out << "strict_priority " << hints.strict_priority << "\n";
+  if (hints.latency_sensitivity != 0) out << "latency_sensitivity " << hints.latency_sensitivity << "\n";
+  if (hints.output_tokens) out << "output_tokens " << *hints.output_tokens << "\n";
+  if (hints.speculative_prefill) out << "speculative_prefill\n";
+  if (!hints.cache_salt.empty()) out << "cache_salt " << hints.cache_salt << "\n";
+  for (const std::string& name : hints.annotations) out << "annotation " << name << "\n";
+  for (const std::string& name : hints.extra_fields) out << "extra_field " << name << "\n";
+  if (hints.timestamp_ms) out << "timestamp_ms " << *hints.timestamp_ms << "\n";
+  if (!hints.worker.empty()) out << "worker " << hints.worker << "\n";
+  if (hints.worker_rank) out << "worker_rank " << *hints.worker_rank << "\n";
+}
+
+inline void describe(const ir::Session& session, std::ostream& out) {
+  if (session == ir::Session{}) return;
+  out << "session " << session.id;
+  if (!session.agent.empty()) out << " agent " << session.agent;
+  if (!session.parent.empty()) out << " parent " << session.parent;
+  out << (session.final ? " final" : "") << "\n";
+}
+
 /// One line a fact; what has its default is left out.
 inline std::string describe(const ir::Request& request, bool stream) {
   std::ostringstream out;
@@ -146,8 +167,8 @@ inline std::string describe(const ir::Request& request, bool stream) {
   for (const TokenId token : request.stopping.token_ids) out << "stop token " << token << "\n";
   if (request.stopping.ignore_eos) out << "ignore_eos\n";
   number("priority", request.hints.priority, 0);
-  if (!request.session.id.empty()) out << "session " << request.session.id << "\n";
-  if (!request.hints.cache_salt.empty()) out << "cache_salt " << request.hints.cache_salt << "\n";
+  describe(request.session, out);
+  describe(request.hints, out);
   if (!request.metadata.empty()) out << "metadata " << in_quotes(request.metadata) << "\n";
   for (const auto& [name, value] : request.template_options) out << "option " << name << " = " << value << "\n";
   return out.str();

@@ -84,7 +84,8 @@ Result<WireCall> decode_wire_completion(std::string_view body, const Limits& lim
   decode_stopping(fields, request.stopping);
   if (!request.stopping.max_tokens)
     request.stopping.max_tokens = std::max(kMaxTokensInitial, request.stopping.min_tokens);
-  decode_hints(fields, request.hints, request.session);
+  std::vector<std::string> left_out;  // of a worker's log no business
+  decode_hints(fields, request, left_out);
   request.hints.priority = -request.hints.priority;  // clipped far inside its range
   std::uint32_t logprobs = 0;
   if (fields.integer("logprobs", 0, static_cast<std::int64_t>(limits[Limit::kTopLogprobs]), logprobs)) {

@@ -219,6 +219,7 @@ void Lane::send(const std::shared_ptr<Stream>& stream, const GenerateRequest& re
   call.headers.emplace_back("accept", "text/event-stream");
   call.headers.emplace_back("x-request-id", to_string(request.id));
   call.headers.emplace_back(kEarlyUsageHeader, "1");
+  if (request.worker_rank) call.headers.emplace_back("x-data-parallel-rank", std::to_string(*request.worker_rank));
   call.connect_deadline = options.deadlines.connect;
   // The lane keeps the deadlines of tokens; these only stand behind them.
   const auto longest = std::max(options.deadlines.first_token, options.deadlines.between_tokens);

@@ -71,7 +71,7 @@ class BenchHandler final : public Handler {
     streams.push_back(std::move(exchange));
     ready_.add(1);
   }
-  Response refuse(int status, std::string_view) override { return {status, {}, {}}; }
+  Response refuse(int status, std::string_view, const RequestHead&) override { return {status, {}, {}}; }
 
   std::vector<std::shared_ptr<Exchange>> streams;  // the server loop's
 

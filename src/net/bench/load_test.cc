@@ -11,7 +11,7 @@ namespace {
 class Answers final : public Handler {
  public:
   std::optional<Response> admit(const RequestHead&) override { return std::nullopt; }
-  Response refuse(int status, std::string_view) override { return {status, {}, {}}; }
+  Response refuse(int status, std::string_view, const RequestHead&) override { return {status, {}, {}}; }
   void serve(Request request, std::shared_ptr<Exchange> exchange) override {
     if (request.head.path == "/stream") {
       exchange->start(200, {{"content-type", "text/event-stream"}});

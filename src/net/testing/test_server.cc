@@ -54,7 +54,9 @@ void SteeredHandler::serve(Request request, std::shared_ptr<Exchange> exchange) 
   }
 }
 
-Response SteeredHandler::refuse(int status, std::string_view reason) { return text(status, std::string(reason)); }
+Response SteeredHandler::refuse(int status, std::string_view reason, const RequestHead& head) {
+  return text(status, std::string(reason) + head.path);
+}
 
 std::shared_ptr<Held> SteeredHandler::wait_held(std::size_t count) {
   std::unique_lock lock(mutex_);

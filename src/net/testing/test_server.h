@@ -28,7 +28,7 @@ class SteeredHandler final : public Handler {
  public:
   std::optional<Response> admit(const RequestHead& head) override;
   void serve(Request request, std::shared_ptr<Exchange> exchange) override;
-  Response refuse(int status, std::string_view reason) override;
+  Response refuse(int status, std::string_view reason, const RequestHead& head) override;
 
   /// Waits until `count` exchanges are held in all; the last one.
   std::shared_ptr<Held> wait_held(std::size_t count);
