@@ -25,6 +25,7 @@ enum class Service : std::uint8_t {
   kReady,
   kHealth,
   kMetrics,
+  kOpenApi,
   kRoot,
 };
 

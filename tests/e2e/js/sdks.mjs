@@ -16,9 +16,11 @@ const schema = {type: 'object', properties: {path: {type: 'string'}}};
 async function chat({stream, text, tools, max_tokens, stop, cancel}) {
   const body = {model: 'm', messages: [{role: 'user', content: text}], max_tokens, stop};
   if (tools) body.tools = [{type: 'function', function: {name: 'read_file', parameters: schema}}];
-  let answer;
+  let answer, streamed = '';
   if (stream) {
     const running = openai.chat.completions.stream(body);
+    // A field that OpenAI's schema lacks: the helper keeps only its last piece.
+    running.on('chunk', ({choices: [choice]}) => streamed += choice?.delta.reasoning_content ?? '');
     if (cancel) return abortAtFirst(running, 'content');
     answer = await running.finalChatCompletion();
   } else {
@@ -26,7 +28,7 @@ async function chat({stream, text, tools, max_tokens, stop, cancel}) {
   }
   const {message, finish_reason} = answer.choices[0];
   return {
-    text: message.content ?? '', thinking: message.reasoning_content ?? '', end: finish_reason,
+    text: message.content ?? '', thinking: stream ? streamed : message.reasoning_content ?? '', end: finish_reason,
     calls: (message.tool_calls ?? []).map((call) => [call.function.name, call.function.arguments])};
 }
 
