@@ -36,52 +36,55 @@ class Frameworks(unittest.TestCase):
         with open(os.path.join(self.folder, name), "w", encoding="utf-8"):
             return "made"
 
-    def openai(self):
-        return AsyncOpenAI(base_url=self.server.url + "/v1", api_key="unused", max_retries=0)
-
     def assert_done(self, text):
         self.assertEqual(os.listdir(self.folder), ["made.txt"])
         self.assertEqual(text, "It is made.")
 
-    def run_agents(self, model, streamed):
-        agent = agents.Agent(name="a", instructions="You make files.", model=model,
-                             tools=[agents.function_tool(self.make_file)])
-
-        async def run():
-            if not streamed:
-                return await agents.Runner.run(agent, "Make made.txt.")
-            result = agents.Runner.run_streamed(agent, "Make made.txt.")
-            async for _ in result.stream_events():
-                pass
-            return result
-
-        self.assert_done(asyncio.run(run()).final_output)
+    async def run_agents(self, model_class, streamed):
+        async with AsyncOpenAI(base_url=self.server.url + "/v1", api_key="unused", max_retries=0) as client:
+            agent = agents.Agent(name="a", instructions="You make files.",
+                                 model=model_class(model="m", openai_client=client),
+                                 tools=[agents.function_tool(self.make_file)])
+            if streamed:
+                result = agents.Runner.run_streamed(agent, "Make made.txt.")
+                async for _ in result.stream_events():
+                    pass
+            else:
+                result = await agents.Runner.run(agent, "Make made.txt.")
+        self.assert_done(result.final_output)
 
     def test_openai_agents_responses(self):
-        self.run_agents(agents.OpenAIResponsesModel(model="m", openai_client=self.openai()), streamed=False)
+        asyncio.run(self.run_agents(agents.OpenAIResponsesModel, streamed=False))
 
     def test_openai_agents_responses_streamed(self):
-        self.run_agents(agents.OpenAIResponsesModel(model="m", openai_client=self.openai()), streamed=True)
+        asyncio.run(self.run_agents(agents.OpenAIResponsesModel, streamed=True))
 
     def test_openai_agents_chat(self):
-        self.run_agents(agents.OpenAIChatCompletionsModel(model="m", openai_client=self.openai()), streamed=False)
+        asyncio.run(self.run_agents(agents.OpenAIChatCompletionsModel, streamed=False))
 
     def test_openai_agents_chat_streamed(self):
-        self.run_agents(agents.OpenAIChatCompletionsModel(model="m", openai_client=self.openai()), streamed=True)
+        asyncio.run(self.run_agents(agents.OpenAIChatCompletionsModel, streamed=True))
 
-    def run_pydantic(self, model):
-        agent = pydantic_ai.Agent(model, instructions="You make files.", tools=[self.make_file])
-        self.assert_done(asyncio.run(agent.run("Make made.txt.")).output)
+    async def run_pydantic(self, client, model_of):
+        async with client:
+            agent = pydantic_ai.Agent(model_of(client), instructions="You make files.", tools=[self.make_file])
+            result = await agent.run("Make made.txt.")
+        self.assert_done(result.output)
 
     def test_pydantic_ai_chat(self):
-        self.run_pydantic(OpenAIChatModel("m", provider=OpenAIProvider(openai_client=self.openai())))
+        client = AsyncOpenAI(base_url=self.server.url + "/v1", api_key="unused", max_retries=0)
+        asyncio.run(self.run_pydantic(client, lambda client: OpenAIChatModel(
+            "m", provider=OpenAIProvider(openai_client=client))))
 
     def test_pydantic_ai_responses(self):
-        self.run_pydantic(OpenAIResponsesModel("m", provider=OpenAIProvider(openai_client=self.openai())))
+        client = AsyncOpenAI(base_url=self.server.url + "/v1", api_key="unused", max_retries=0)
+        asyncio.run(self.run_pydantic(client, lambda client: OpenAIResponsesModel(
+            "m", provider=OpenAIProvider(openai_client=client))))
 
     def test_pydantic_ai_messages(self):
         client = AsyncAnthropic(base_url=self.server.url, api_key="unused", max_retries=0)
-        self.run_pydantic(AnthropicModel("m", provider=AnthropicProvider(anthropic_client=client)))
+        asyncio.run(self.run_pydantic(client, lambda client: AnthropicModel(
+            "m", provider=AnthropicProvider(anthropic_client=client))))
 
 
 if __name__ == "__main__":

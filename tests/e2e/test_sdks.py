@@ -85,7 +85,10 @@ def python_chat(url, job):
                 return {"cancelled": True}
             for _ in stream:
                 pass
-            choice = stream.get_final_completion().choices[0]
+            try:
+                choice = stream.get_final_completion().choices[0]
+            except openai.LengthFinishReasonError as cut:  # the helper's word for finish_reason length
+                choice = cut.completion.choices[0]
     else:
         choice = api.create(**body).choices[0]
     message = choice.message
