@@ -7,13 +7,14 @@ import unittest
 
 from harness import CACHE, PATIENCE, Server
 from loopback import Recorder, only_loopback
+from pages import blocks
 
 PROGRAM = os.path.join(CACHE, "sdk-js", "node_modules", "@anthropic-ai", "claude-code-linux-x64", "claude")
 # It repeats a request whose stream it cannot read without `stream`, and succeeds: only the record shows that. So what
 # it does by default stays on here, and tests look at `stream`.
-ENVIRONMENT = {"PATH": "/usr/bin:/bin", "ANTHROPIC_API_KEY": "dummy", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
                "DISABLE_TELEMETRY": "1", "DISABLE_AUTOUPDATER": "1", "DISABLE_ERROR_REPORTING": "1"}
-MODEL = "claude-kvern"
+OPTIONS = "--output-format json --allowedTools Bash Agent"
 
 
 def setUpModule():
@@ -36,16 +37,19 @@ class ClaudeCode(unittest.TestCase):
     def run_task(self, *script):
         """Runs one task; returns the folder it worked in as {name: text}, its report, and the POSTs it sent."""
         # A line for whatever comes after the script, so that a request too many shows as one, not as a hang.
-        lines = [*script, {"text": "One request too many.", "repeat": True}]
-        with Server("--alias", "claude-*", script=lines) as server, Recorder(server.port) as recorder:
+        answers = [*script, {"text": "One request too many.", "repeat": True}]
+        with Server("--alias", "claude-*", script=answers) as server, Recorder(server.port) as recorder:
             home, work = (os.path.join(server.folder, name) for name in ("home", "work"))
             os.mkdir(home)
             os.mkdir(work)
+            # The lines of docs/clients.md, with `claude` a function that adds what makes it run without a terminal.
+            [lines] = blocks("docs/clients.md", "sh", "claude --model")
+            assert "http://127.0.0.1:8080" in lines, lines
+            claude = f'claude() {{ {PROGRAM} "$@" -p "Make the file made.txt." {OPTIONS}; }}\n'
             done = subprocess.run(
-                [PROGRAM, "-p", "Make the file made.txt.", "--model", MODEL, "--output-format", "json", "--allowedTools",
-                 "Bash", "Agent"],
-                cwd=work, env={**ENVIRONMENT, "HOME": home, "ANTHROPIC_BASE_URL": recorder.url}, text=True,
-                stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
+                ["bash", "-c", claude + lines.replace("http://127.0.0.1:8080", recorder.url)], cwd=work,
+                env={**ENVIRONMENT, "HOME": home}, text=True, stdin=subprocess.DEVNULL, capture_output=True,
+                timeout=PATIENCE, check=False)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr + server.output())
             report = json.loads(done.stdout)
             self.assertFalse(report["is_error"], report)

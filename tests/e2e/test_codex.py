@@ -7,27 +7,25 @@ import unittest
 
 from harness import CACHE, PATIENCE, Server
 from loopback import Recorder, only_loopback
+from pages import blocks
 
 PROGRAM = os.path.join(CACHE, "sdk-js", "node_modules", "codex-linux-x64", "vendor", "x86_64-unknown-linux-musl", "bin",
                        "codex")
-CONFIG = """
-model = "{model}"
-model_provider = "kvern"
-check_for_update_on_startup = false
-web_search = "disabled"
-
-[model_providers.kvern]
-name = "kvern"
-base_url = "{url}/v1"
-env_key = "KVERN_KEY"
-wire_api = "responses"
-
+# What docs/clients.md tells people to write, and beside it that it is not to call home.
+QUIET = """
 [analytics]
 enabled = false
 
 [feedback]
 enabled = false
 """
+
+
+def config(url, model):
+    [page] = blocks("docs/clients.md", "toml", "[model_providers.kvern]")
+    assert 'model = "gpt-5.5"' in page and "http://127.0.0.1:8080" in page, page
+    return ("check_for_update_on_startup = false\n"
+            + page.replace("http://127.0.0.1:8080", url).replace('"gpt-5.5"', json.dumps(model)) + QUIET)
 
 
 def setUpModule():
@@ -56,7 +54,7 @@ class Codex(unittest.TestCase):
             os.makedirs(os.path.join(home, ".codex"))
             os.mkdir(work)
             with open(os.path.join(home, ".codex", "config.toml"), "w", encoding="utf-8") as file:
-                file.write(CONFIG.format(model=model, url=recorder.url))
+                file.write(config(recorder.url, model))
             done = subprocess.run(
                 [PROGRAM, "exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox",
                  "Make the file made.txt."],
