@@ -70,7 +70,7 @@ void write_responses(const Operation& operation, json::Writer& writer) {
   writer.key("responses").begin_object();
   writer.key("200").begin_object().member("description", "The answer").key("content").begin_object();
   write_content(operation.media, operation.answer, writer);
-  if (operation.streams) write_content("text/event-stream", "", writer);
+  if (operation.streams) write_content("text/event-stream", "ServerSentEvent", writer);
   writer.end_object().end_object();
   writer.key("default").begin_object().member("description", "An error").key("content").begin_object();
   write_content(kJson, operation.error, writer);
