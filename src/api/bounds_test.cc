@@ -147,14 +147,17 @@ std::vector<Row> rows() {
        [](const Body& body, std::size_t n) { return body.tools(body.tool("f", text(n), "{}")); }, kOnlyBare},
       {Limit::kToolSchemaBytes, 20,
        [](const Body& body, std::size_t n) { return body.tools(body.tool("f", "", schema(n))); }, kOnlyBare},
-      {Limit::kToolSchemaBytes,
-       20,
+      {Limit::kToolSchemaBytes, 20,
        [](const Body& body, std::size_t n) {
          if (body.dialect == "messages")
            return body.with(R"("output_config":{"format":{"type":"json_schema","schema":)" + schema(n) + "}}");
+         if (body.dialect == "chat") {
+           return body.with(R"("response_format":{"type":"json_schema","json_schema":{"name":"a","schema":)" +
+                            schema(n) + "}}");
+         }
          return body.with(R"("text":{"format":{"type":"json_schema","name":"a","schema":)" + schema(n) + "}}");
        },
-       {"chat", "completions"}},  // constrained answers are refused there
+       kOnlyBare},
       {Limit::kChoices,
        3,
        [](const Body& body, std::size_t n) { return body.with("\"n\":" + std::to_string(n)); },

@@ -43,10 +43,26 @@ std::optional<ir::CacheMark> CacheMarks::read(const Fields& fields) {
     }
     mark.ttl_seconds = *seconds;
   }
-  if (++count_ > kMost) {
+  ++count_;
+  if (excess_ == Excess::kClip) return clipped(path, mark);
+  if (count_ > kMost) {
     decoding.fail(path, fmt::format("is one too many: a request has at most {} of them", kMost));
   } else if (mark.ttl_seconds > shortest_) {
     decoding.fail(inner.path("ttl"), "is longer than that of a mark before it: longer ones come first");
+  }
+  shortest_ = std::min(shortest_, mark.ttl_seconds);
+  return mark;
+}
+
+/// Only Anthropic's clients know the rules, so for others what breaks them is put right.
+std::optional<ir::CacheMark> CacheMarks::clipped(const Path& path, ir::CacheMark mark) {
+  if (count_ > kMost) {
+    clipped_.push_back(path.str() + " dropped: a request has at most 4");
+    return std::nullopt;
+  }
+  if (mark.ttl_seconds > shortest_) {
+    clipped_.push_back(fmt::format("{} clipped to {} s: longer ones come first", path.str(), shortest_));
+    mark.ttl_seconds = shortest_;
   }
   shortest_ = std::min(shortest_, mark.ttl_seconds);
   return mark;

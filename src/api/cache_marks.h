@@ -3,6 +3,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "api/fields.h"
 #include "ir/block.h"
@@ -18,10 +21,19 @@ class CacheMarks {
   /// At most this many; a longer time may not follow a shorter one, since what lies behind a mark needs what is before.
   static constexpr int kMost = 4;
 
+  /// What happens to a mark that is one too many, or longer than one before it.
+  enum class Excess : std::uint8_t { kRefuse, kClip };
+  explicit CacheMarks(Excess excess = Excess::kRefuse) : excess_(excess) {}
+
   /// The mark of an object that may have one (`cache_control`). Faults name the field.
   std::optional<ir::CacheMark> read(const Fields& fields);
+  /// What was clipped, for the log: "messages[3].content[0].cache_control dropped".
+  std::vector<std::string> take_clipped() { return std::move(clipped_); }
 
  private:
+  std::optional<ir::CacheMark> clipped(const Path& path, ir::CacheMark mark);
+  Excess excess_;
+  std::vector<std::string> clipped_;
   int count_ = 0;
   std::uint32_t shortest_ = UINT32_MAX;
 };

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/strong_id.h"
 
@@ -14,9 +15,10 @@ struct AnswerHead {
   RequestId id;
   std::chrono::seconds created{};
   std::string model;
-  std::uint32_t choices = 1;  // of each prompt
-  std::uint32_t answers = 1;  // of all prompts: what the indices count
-  bool logprobs = false;      // asked for
+  std::uint32_t choices = 1;                   // of each prompt
+  std::uint32_t answers = 1;                   // of all prompts: what the indices count
+  bool logprobs = false;                       // asked for
+  std::vector<std::string> custom_tools = {};  // names of the tools that are called with raw text
 };
 
 }  // namespace kvern::api

@@ -27,19 +27,21 @@ class OpenaiDialect final : public Dialect {
     fields.string("model", Limit::kModelBytes, request.model);
     const StreamOptions options = decode_stream_options(fields);
     decode_choices(fields, request.choices);
-    endpoint_.decode_own(fields, request);
+    endpoint_.decode_own(fields, call);
     decode_sampling(fields, request.sampling);
     decode_stopping(fields, request.stopping);
     check_labels(fields);
-    check_response_format(fields);
     refuse_unserved_fields(fields, endpoint_.which);
     decode_hints(fields, request, call.left_out);
     if (decoding.failed()) return decoding.fault();
     asked.list_others((*document)->root(), "", call.left_out);
 
     call.stream = options.stream;
-    const AnswerHead head{context.id,      context.created,   request.model,
-                          request.choices, request.answers(), request.logprobs.has_value()};
+    AnswerHead head{context.id,      context.created,   request.model,
+                    request.choices, request.answers(), request.logprobs.has_value()};
+    for (const ir::Tool& tool : request.tools) {
+      if (tool.kind == ir::ToolKind::kCustom) head.custom_tools.push_back(tool.name);
+    }
     call.encoder = call.stream ? endpoint_.make_stream(head, options.include_usage) : endpoint_.make_whole(head);
     return call;
   }

@@ -16,7 +16,7 @@ struct OpenaiEndpoint {
   Endpoints which;
   /// Reads the prompt and every other field that only this endpoint has. Model, stream options and `n` are read
   /// already. Faults go to `fields.decoding()`.
-  void (*decode_own)(const Fields& fields, ir::Request& request);
+  void (*decode_own)(const Fields& fields, Call& call);
   std::unique_ptr<Encoder> (*make_stream)(const AnswerHead& head, bool include_usage);
   std::unique_ptr<Encoder> (*make_whole)(const AnswerHead& head);
 };

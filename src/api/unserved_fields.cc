@@ -6,7 +6,7 @@
 namespace kvern::api {
 namespace {
 
-constexpr std::uint8_t kOnServe = kOnChat | kOnCompletions | kOnResponses;
+constexpr std::uint8_t kOnServe = kOnChat | kOnCompletions | kOnResponses | kOnMessages;
 constexpr std::uint8_t kEverywhere = kOnServe | kOnWire;
 constexpr std::string_view kLeaveOut = "leave it out";
 constexpr std::string_view kFree = "answers are not constrained";

@@ -12,7 +12,7 @@
 namespace kvern::api {
 
 /// Which endpoints do not serve a field; bits.
-enum Endpoints : std::uint8_t { kOnChat = 1, kOnCompletions = 2, kOnWire = 4, kOnResponses = 8 };
+enum Endpoints : std::uint8_t { kOnChat = 1, kOnCompletions = 2, kOnWire = 4, kOnResponses = 8, kOnMessages = 16 };
 
 /// The value that asks for nothing, besides null. Objects, arrays and strings are off when they are empty.
 enum class Off : std::uint8_t { kNullOnly, kFalse, kTrue, kZero, kOne, kEmpty };

@@ -7,6 +7,7 @@
 
 #include "api/chat/chat.h"
 #include "api/completions/completions.h"
+#include "api/messages/messages.h"
 #include "api/responses/responses.h"
 #include "api/vllm_wire/completion_request.h"
 
@@ -17,7 +18,8 @@ std::optional<Error> decode(Endpoints endpoint, std::string_view field) {
   const Limits limits;
   const std::string prompt = endpoint == kOnChat        ? R"("messages":[{"role":"user","content":"hi"}])"
                              : endpoint == kOnResponses ? R"("input":"hi")"
-                                                        : R"("prompt":"hi")";
+                             : endpoint == kOnMessages ? R"("max_tokens":9,"messages":[{"role":"user","content":"hi"}])"
+                                                       : R"("prompt":"hi")";
   const std::string body = fmt::format("{{{},{}}}", prompt, field);
   const auto fault = [](const auto& result) { return result.ok() ? std::nullopt : std::optional(result.error()); };
   if (endpoint == kOnChat) return fault(make_chat_dialect(limits)->decode(body, {}));
@@ -26,6 +28,7 @@ std::optional<Error> decode(Endpoints endpoint, std::string_view field) {
     const Seal seal(Secret(std::string(Seal::kKeyBytes, 'k')));
     return fault(make_responses_dialect(limits, {seal, clock})->decode(body, {}));
   }
+  if (endpoint == kOnMessages) return fault(make_messages_dialect(limits)->decode(body, {}));
   if (endpoint == kOnCompletions) return fault(make_completions_dialect(limits)->decode(body, {}));
   return fault(decode_wire_completion(body, limits));
 }
@@ -44,7 +47,7 @@ std::vector<std::string> off_values(Off off) {
 
 TEST(UnservedFields, EachIsRefusedByNameWhereItIsNotServedAndTakenWhereItIsOff) {
   for (const auto& row : unserved_fields()) {
-    for (const Endpoints endpoint : {kOnChat, kOnCompletions, kOnWire, kOnResponses}) {
+    for (const Endpoints endpoint : {kOnChat, kOnCompletions, kOnWire, kOnResponses, kOnMessages}) {
       if ((row.endpoints & endpoint) == 0) continue;
       SCOPED_TRACE(fmt::format("{} on {}", row.name, static_cast<int>(endpoint)));
       for (const auto& value : off_values(row.off)) {
@@ -62,7 +65,7 @@ TEST(UnservedFields, EachIsRefusedByNameWhereItIsNotServedAndTakenWhereItIsOff) 
 }
 
 TEST(UnservedFields, TheUnknownIsIgnored) {
-  for (const Endpoints endpoint : {kOnChat, kOnCompletions, kOnWire, kOnResponses}) {
+  for (const Endpoints endpoint : {kOnChat, kOnCompletions, kOnWire, kOnResponses, kOnMessages}) {
     EXPECT_FALSE(decode(endpoint, R"("length_penalties":2,"Guided_json":{},"x":[1])").has_value());
   }
 }

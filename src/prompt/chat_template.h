@@ -23,7 +23,7 @@ struct RenderLimits {
 };
 
 struct TemplateTraits {
-  bool tools = false;  // prints the tools it is given
+  bool tools = false;  // prints the tools it is given; otherwise they are told in a system message
   bool system = true;  // has a place for a system message
   /// For the start-up banner: what is odd about this template; empty: nothing.
   std::string warning;
@@ -33,7 +33,8 @@ struct TemplateTraits {
 class ChatTemplate {
  public:
   virtual ~ChatTemplate() = default;
-  /// Renders messages and tools with the prompt for the assistant's next message. The request must hold messages.
+  /// Renders messages and tools with the prompt for the assistant's next message. The request must hold messages. Its
+  /// wishes about thinking set the template's own switches, where it has them.
   virtual Result<std::vector<Span>> render(const ir::Request& request) const = 0;
   virtual const TemplateTraits& traits() const = 0;
 };

@@ -35,13 +35,6 @@ jinja::value content(const std::string& text, const TemplateDialect& dialect) {
 constexpr std::string_view kRawInputSchema =
     R"({"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]})";
 
-std::string argument_text(const ir::ToolCall& call) {
-  if (call.kind != ir::ToolKind::kCustom) return call.arguments;
-  std::string out = R"({"input": )";
-  json::append_quoted(out, call.arguments);
-  return out + "}";
-}
-
 jinja::value call(const ir::ToolCall& call, const TemplateDialect& dialect) {
   auto function = mk_val<jinja::value_object>();
   function->insert("name", input(ir::prompt_name(call.tool_namespace, call.name)));
@@ -172,6 +165,17 @@ struct BlockBytes {
 
 }  // namespace
 
+std::string argument_text(const ir::ToolCall& call) {
+  if (call.kind != ir::ToolKind::kCustom) return call.arguments;
+  std::string out = R"({"input": )";
+  json::append_quoted(out, call.arguments);
+  return out + "}";
+}
+
+std::string_view tool_schema(const ir::Tool& tool) {
+  return tool.kind == ir::ToolKind::kCustom ? kRawInputSchema : std::string_view(tool.parameters);
+}
+
 jinja::value conversation_messages(const std::vector<ir::Message>& messages, const TemplateDialect& dialect) {
   auto list = mk_val<jinja::value_array>();
   for (const ir::Message& message : messages) MessageBuilder(message, dialect, *list).build();
@@ -187,7 +191,7 @@ jinja::value conversation_tools(const std::vector<ir::Tool>& tools, const Templa
     auto function = mk_val<jinja::value_object>();
     function->insert("name", input(ir::prompt_name(tool.tool_namespace, tool.name)));
     if (!tool.description.empty()) function->insert("description", input(tool.description));
-    const std::string_view schema = tool.kind == ir::ToolKind::kCustom ? kRawInputSchema : tool.parameters;
+    const std::string_view schema = tool_schema(tool);
     if (!schema.empty()) {
       if (std::optional<jinja::value> parameters = json_value(schema)) {
         function->insert("parameters", *parameters);

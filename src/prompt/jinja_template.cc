@@ -10,6 +10,7 @@
 #include "prompt/jinja_program.h"
 #include "prompt/json_value.h"
 #include "prompt/template_probe.h"
+#include "prompt/told_tools.h"
 
 namespace kvern::prompt {
 namespace {
@@ -64,6 +65,7 @@ class JinjaTemplate final : public ChatTemplate {
   /// Before the template is shared.
   void learn(ProbeResult probed) {
     dialect_ = probed.dialect;
+    thinking_ = probed.thinking;
     traits_ = std::move(probed.traits);
   }
   void warn(std::string warning) { traits_.warning = std::move(warning); }
@@ -91,7 +93,11 @@ class JinjaTemplate final : public ChatTemplate {
     const auto* messages = std::get_if<std::vector<ir::Message>>(&request.prompt);
     KV_CHECK(messages != nullptr);
     if (std::optional<Error> error = check_options(request.template_options)) return std::move(*error);
-    return run(*messages, request.tools, request.template_options, dialect_);
+    TemplateOptions options = request.template_options;
+    set_thinking(request.reasoning, thinking_, options);
+    if (!traits_.tools && needs_telling(*messages, request.tools, dialect_.calls))
+      return run(with_told_tools(*messages, request.tools, traits_.system), {}, options, dialect_);
+    return run(*messages, request.tools, options, dialect_);
   }
   const TemplateTraits& traits() const override { return traits_; }
 
@@ -100,6 +106,7 @@ class JinjaTemplate final : public ChatTemplate {
   TemplateTokens tokens_;
   RenderLimits limits_;
   TemplateDialect dialect_;
+  ThinkingSwitches thinking_;
   TemplateTraits traits_;
 };
 
@@ -110,9 +117,10 @@ Result<std::shared_ptr<JinjaTemplate>> make_template(std::string_view source, co
   auto made = std::make_shared<JinjaTemplate>(std::move(*program), tokens, limits);
   std::optional<Error> over_bound;
   const TrialRender trial = [&](const std::vector<ir::Message>& messages, const std::vector<ir::Tool>& tools,
+                                const TemplateOptions& options,
                                 const TemplateDialect& dialect) -> Result<std::vector<Span>> {
     if (over_bound) return *over_bound;  // one trial that runs away is enough
-    Result<std::vector<Span>> spans = made->run(messages, tools, {}, dialect);
+    Result<std::vector<Span>> spans = made->run(messages, tools, options, dialect);
     if (!spans.ok() && spans.error().param.empty()) over_bound = spans.error();
     return spans;
   };

@@ -8,6 +8,7 @@ namespace {
 constexpr const char* kText = "kvern-probe-text";
 constexpr const char* kSystem = "kvern-probe-system";
 constexpr const char* kToolName = "kvern_probe_tool";
+constexpr const char* kResult = "kvern-probe-result";
 constexpr const char* kArguments = R"({"kvern_key": "kvern_value"})";
 
 ir::Message message(ir::Role role, ir::Content content) { return {role, "", {{std::move(content), {}}}}; }
@@ -17,7 +18,7 @@ std::vector<ir::Message> greeting() { return {message(ir::Role::kUser, ir::Text{
 std::vector<ir::Message> with_call() {
   return {message(ir::Role::kUser, ir::Text{kText}),
           message(ir::Role::kAssistant, ir::ToolCall{"callprobe", kToolName, kArguments}),
-          message(ir::Role::kTool, ir::ToolResult{"callprobe", kToolName, {ir::Text{"kvern-probe-result"}}, false})};
+          message(ir::Role::kTool, ir::ToolResult{"callprobe", kToolName, {ir::Text{kResult}}, false})};
 }
 
 std::vector<ir::Tool> one_tool() {
@@ -43,7 +44,7 @@ bool find_plain_form(const TrialRender& render, TemplateDialect& dialect) {
     for (const bool typed_content : {false, true}) {
       dialect.tools_list = tools_list;
       dialect.typed_content = typed_content;
-      if (has(joined(render(greeting(), {}, dialect)), kText)) return true;
+      if (has(joined(render(greeting(), {}, {}, dialect)), kText)) return true;
     }
   }
   dialect.tools_list = false;
@@ -54,9 +55,9 @@ bool find_plain_form(const TrialRender& render, TemplateDialect& dialect) {
 /// Text when the template prints it as it stands, which keeps a replayed call's exact spelling; else an object.
 bool wants_string_arguments(const TrialRender& render, TemplateDialect dialect) {
   dialect.string_arguments = true;
-  const std::string as_text = joined(render(with_call(), one_tool(), dialect));
+  const std::string as_text = joined(render(with_call(), one_tool(), {}, dialect));
   dialect.string_arguments = false;
-  const std::string as_object = joined(render(with_call(), one_tool(), dialect));
+  const std::string as_object = joined(render(with_call(), one_tool(), {}, dialect));
   if (has(as_text, kArguments)) return true;
   if (has(as_object, "kvern_key") && !has(as_object, "'kvern_key'")) return false;
   return has(as_text, "kvern_key");
@@ -70,7 +71,7 @@ ProbeResult probe_template(std::string_view source, const TrialRender& render) {
   dialect.thinking_key =
       source.find(".thinking") != std::string_view::npos || source.find("['thinking']") != std::string_view::npos;
 
-  const Result<std::vector<Span>> plain = render(greeting(), {}, dialect);
+  const Result<std::vector<Span>> plain = render(greeting(), {}, {}, dialect);
   if (!find_plain_form(render, dialect)) {
     result.traits.warning = plain.ok() ? "the chat template does not print a user's message"
                                        : "the chat template refuses a plain message: " + plain.error().message;
@@ -78,9 +79,15 @@ ProbeResult probe_template(std::string_view source, const TrialRender& render) {
 
   std::vector<ir::Message> with_system = greeting();
   with_system.insert(with_system.begin(), message(ir::Role::kSystem, ir::Text{kSystem}));
-  result.traits.system = has(joined(render(with_system, {}, dialect)), kSystem);
-  result.traits.tools = has(joined(render(greeting(), one_tool(), dialect)), kToolName);
+  result.traits.system = has(joined(render(with_system, {}, {}, dialect)), kSystem);
+  result.traits.tools = has(joined(render(greeting(), one_tool(), {}, dialect)), kToolName);
   dialect.string_arguments = wants_string_arguments(render, dialect);
+  const std::string calls = joined(render(with_call(), {}, {}, dialect));
+  dialect.calls = has(calls, kToolName) && has(calls, kResult);
+  result.thinking =
+      find_thinking_switches(source, [&](const std::vector<ir::Message>& messages, const TemplateOptions& options) {
+        return joined(render(messages, {}, options, dialect));
+      });
   return result;
 }
 

@@ -281,7 +281,8 @@ class Abuse(CaseRunner):
         keys = [{"name": name, "tenant": name, "sha256": sha256(name)} for name in ("a", "b")]
         with Server("--ctx", "1024", config={"keys": keys}) as server:
             def cached(key):
-                reply = server.post(CHAT_PATH, {"messages": [{"role": "user", "content": "word " * 100}], "max_tokens": 1},
+                turns = [{"role": "user", "content": "word " * 100}]
+                reply = server.post(CHAT_PATH, {"messages": turns, "max_tokens": 1},
                                     headers={"x-api-key": key, "session-id": "S", "x-dynamo-session-id": "S",
                                              "x-dynamo-session-final": "true" if key == "b" else "false"})
                 self.assertEqual(reply.status, 200, reply.body)

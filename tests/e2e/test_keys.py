@@ -93,7 +93,8 @@ class WithKeys(ScriptedCase):
             reply = self.server.get("/v1/models", headers=bearer(key))
             self.assertEqual(reply.status, 401)
             return reply.body
-        self.assertEqual(len({told(key) for key in ("x", "key-b", "x' -- ", "%s%n", "../../etc/hostname", "a" * 50_000)}), 1)
+        keys = ("x", "key-b", "x' -- ", "%s%n", "../../etc/hostname", "a" * 50_000)
+        self.assertEqual(len({told(key) for key in keys}), 1)
 
     def test_metrics_are_for_admins(self):
         reply = self.server.get("/metrics")
@@ -113,7 +114,8 @@ class WithKeys(ScriptedCase):
     def test_sdk_clients_without_a_key_are_told_what_to_do(self):
         message = CHAT.error_of(self.ask(CHAT, {"x-api-key": ""}))["message"]
         self.assertIn("not one of", message)
-        answer, _ = raw_exchange(self.server.port, b"GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        answer, _ = raw_exchange(self.server.port,
+                                 b"GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
         self.assertIn(b"Authorization: Bearer", answer)
 
 
@@ -136,7 +138,7 @@ class ModelTenants(unittest.TestCase):
         text = "The quick brown fox jumps over the lazy dog. " * 12
         with Server("--ctx", "1024", config={"keys": KEYS}, environment=ADMIN) as server:
             def cached(key, **headers):
-                reply = server.post("/v1/chat/completions", CHAT.body(text, max_tokens=1), headers={**bearer(key), **headers})
+                reply = server.post(CHAT.path, CHAT.body(text, max_tokens=1), headers={**bearer(key), **headers})
                 self.assertEqual(reply.status, 200, reply.body)
                 return json.loads(reply.body)["usage"]["prompt_tokens_details"]["cached_tokens"]
             self.assertEqual(cached("key-a"), 0)
@@ -244,7 +246,8 @@ class Faults(unittest.TestCase):
         self.assertNotEqual(code, 0)
         for word in ("keys", "--insecure"):
             self.assertIn(word, err)
-        with Server("--host", "0.0.0.0", script=REPEAT_HELLO, config={"keys": KEYS}, environment=ADMIN, key="key-a") as server:
+        with Server("--host", "0.0.0.0", script=REPEAT_HELLO, config={"keys": KEYS}, environment=ADMIN,
+                    key="key-a") as server:
             self.assertEqual(server.get("/v1/models").status, 200)
             self.assertEqual(server.get("/v1/models", headers=bearer("x")).status, 401)
             self.assertIn("$KEY", server.output(), "the banner says that a key is needed")
@@ -298,7 +301,8 @@ class WebSocket(ScriptedCase):
         head = ("{} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
                 "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
                 "openai-beta: responses_websockets=2026-02-06\r\n\r\n")
-        for line in ("GET /v1/responses", "GET /v1/realtime?model=x", "GET /v1/models", "GET /live", "GET /v1/messages"):
+        for line in ("GET /v1/responses", "GET /v1/realtime?model=x", "GET /v1/models", "GET /live",
+                     "GET /v1/messages"):
             answer, _ = raw_exchange(self.server.port, head.format(line).encode(), timeout=1)
             self.assertTrue(answer.startswith(b"HTTP/1.1 426 "), answer[:200])
             self.assertIn(b"WebSocket is not spoken here", answer)

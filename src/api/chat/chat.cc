@@ -1,6 +1,7 @@
 #include "api/chat/chat.h"
 
 #include "api/chat/chat_messages.h"
+#include "api/chat/chat_options.h"
 #include "api/chat/chat_stream.h"
 #include "api/chat/chat_tools.h"
 #include "api/chat/chat_whole.h"
@@ -25,7 +26,7 @@ void decode_logprobs(const Fields& fields, std::optional<std::uint32_t>& out) {
 }
 
 /// What api/unserved_fields.h cannot say in a row.
-void refuse_unserved(const Fields& fields, bool has_tools) {
+void refuse_unserved(const Fields& fields) {
   Decoding& decoding = fields.decoding();
   if (const auto modalities = fields.array("modalities")) {
     const Path path = fields.path("modalities");
@@ -36,18 +37,20 @@ void refuse_unserved(const Fields& fields, bool has_tools) {
       ++index;
     }
   }
-  bool flag = true;
-  if (fields.boolean("parallel_tool_calls", flag) && !flag && has_tools)
-    decoding.unsupported(fields.path("parallel_tool_calls"), "the model decides how many tools it calls");
 }
 
-void decode_own(const Fields& fields, ir::Request& request) {
-  request.prompt = decode_chat_messages(fields);
-  request.tools = decode_chat_tools(fields);
+void decode_own(const Fields& fields, Call& call) {
+  ir::Request& request = call.request;
+  CacheMarks marks(CacheMarks::Excess::kClip);
+  request.tools = decode_chat_tools(fields, marks);  // first: they stand first in prompts
   request.tool_choice = decode_chat_tool_choice(fields, request.tools);
+  request.prompt = decode_chat_messages(fields, marks);
+  request.response_format = decode_chat_format(fields);
+  request.reasoning = decode_chat_reasoning(fields);
   decode_logprobs(fields, request.logprobs);
   decode_template_options(fields, request.template_options);
-  refuse_unserved(fields, !request.tools.empty());
+  refuse_unserved(fields);
+  call.left_out = marks.take_clipped();
 }
 
 }  // namespace

@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <optional>
+#include <utility>
+
+#include "api/media_parts.h"
 
 namespace kvern::api {
 namespace {
@@ -16,43 +21,91 @@ std::optional<ir::Role> role_of(std::string_view name) {
   return std::nullopt;
 }
 
-void decode_part(json::Value part, const Path& path, Decoding& decoding, std::vector<ir::Text>& out) {
-  if (!part.is(json::Kind::kObject)) return decoding.wrong_type(path, "an object", part.kind());
-  const Fields fields(part, path, decoding);
-  std::string type;
-  if (!fields.required("type") || !fields.string("type", type)) return;
-  const bool refusal = type == "refusal";
-  if (!refusal && type != "text") {
-    for (const std::string_view known : {"image_url", "input_audio", "video_url", "audio_url", "file", "image"}) {
-      if (type == known) return decoding.unsupported(fields.path("type"), fmt::format("no parts of type {}", known));
-    }
-    return decoding.fail(fields.path("type"), fmt::format("must be text, not {}", shown(type)));
-  }
-  const std::string_view name = refusal ? "refusal" : "text";
+/// A part of a content, and where the prompt up to it is to be kept.
+struct Piece {
+  ir::Part part;
+  std::optional<ir::CacheMark> cache;
+};
+
+struct PartType {
+  std::string_view name;
+  std::optional<ir::Part> (*decode)(const Fields& part);
+};
+
+std::optional<ir::Part> text_of(const Fields& part, std::string_view name) {
   ir::Text text;
-  if (fields.required(name) && fields.string(name, text.text)) out.push_back(std::move(text));
+  if (!part.required(name) || !part.string(name, text.text)) return std::nullopt;
+  return text;
+}
+std::optional<ir::Part> text_part(const Fields& part) { return text_of(part, "text"); }
+std::optional<ir::Part> refusal_part(const Fields& part) { return text_of(part, "refusal"); }
+
+std::optional<ir::Part> image_part(const Fields& part) {
+  const auto object = part.object("image_url");
+  if (!part.required("image_url") || !object) return std::nullopt;
+  const Path path = part.path("image_url");
+  const Fields inner(*object, path, part.decoding());
+  auto image = decode_image_url(inner, "url");
+  if (!image) return std::nullopt;
+  inner.string("detail", Limit::kNameBytes, image->detail);
+  return *std::move(image);
 }
 
-/// null, a string, or an array of text parts, which stay apart.
-std::vector<ir::Text> decode_content(const Fields& message) {
-  std::vector<ir::Text> out;
+std::optional<ir::Part> file_part(const Fields& part) {
+  const auto object = part.object("file");
+  if (!part.required("file") || !object) return std::nullopt;
+  const Path path = part.path("file");
+  auto file = decode_file(Fields(*object, path, part.decoding()));
+  if (!file) return std::nullopt;
+  return *std::move(file);
+}
+
+constexpr std::array kPartTypes{PartType{"text", text_part}, PartType{"refusal", refusal_part},
+                                PartType{"image_url", image_part}, PartType{"file", file_part}};
+
+void decode_part(json::Value value, const Path& path, Decoding& decoding, CacheMarks& marks, std::vector<Piece>& out) {
+  if (!value.is(json::Kind::kObject)) return decoding.wrong_type(path, "an object", value.kind());
+  const Fields part(value, path, decoding);
+  std::string name;
+  if (!part.required("type") || !part.string("type", name)) return;
+  const auto type = std::ranges::find(kPartTypes, name, &PartType::name);
+  if (type == kPartTypes.end()) {
+    for (const std::string_view known : {"input_audio", "video_url", "audio_url", "image"}) {
+      if (name == known) return decoding.unsupported(part.path("type"), fmt::format("no parts of type {}", known));
+    }
+    return decoding.fail(part.path("type"), fmt::format("must be text, image_url or file, not {}", shown(name)));
+  }
+  if (auto decoded = type->decode(part)) out.push_back({*std::move(decoded), marks.read(part)});
+}
+
+/// null, a string, or an array of parts, which stay apart. A mark on the message stands for one on its last part.
+std::vector<Piece> decode_content(const Fields& message, CacheMarks& marks) {
+  std::vector<Piece> out;
   const auto content = message.find("content");
   if (!content) return out;
   Decoding& decoding = message.decoding();
   const Path path = message.path("content");
   if (content->is(json::Kind::kString)) {
-    out.push_back({content->string()});
+    out.push_back({ir::Text{content->string()}, std::nullopt});
   } else if (content->is(json::Kind::kArray)) {
     if (!decoding.within(Limit::kParts, content->size(), path)) return out;
     std::size_t index = 0;
     for (const auto& child : content->children()) {
       if (decoding.failed()) break;
-      decode_part(child.value, element_of(path, index++), decoding, out);
+      decode_part(child.value, element_of(path, index++), decoding, marks, out);
     }
   } else {
     decoding.wrong_type(path, "a string or an array of parts", content->kind());
   }
+  const auto mark = marks.read(message);
+  if (mark && !out.empty()) out.back().cache = mark;
   return out;
+}
+
+void add_blocks(std::vector<Piece> pieces, std::vector<ir::Block>& out) {
+  for (Piece& piece : pieces) {
+    std::visit([&](auto& content) { out.push_back({std::move(content), piece.cache}); }, piece.part);
+  }
 }
 
 /// Clients give reasoning back under the name they read it from; `reasoning_details` is a list of texts.
@@ -83,24 +136,28 @@ void decode_call(json::Value call, const Path& path, Decoding& decoding, std::ve
   const Fields fields(call, path, decoding);
   std::string type = "function";
   fields.string("type", type);
-  if (type != "function") return decoding.unsupported(fields.path("type"), "only calls of functions");
+  const bool custom = type == "custom";
+  if (!custom && type != "function")
+    return decoding.fail(fields.path("type"), fmt::format("must be function or custom, not {}", shown(type)));
   ir::ToolCall out_call;
+  if (custom) out_call.kind = ir::ToolKind::kCustom;
   if (fields.required("id")) fields.string("id", Limit::kIdBytes, out_call.id);
-  if (!fields.required("function")) return;
-  const auto function = fields.object("function");
-  if (!function) return;
-  const Path inner_path = fields.path("function");
-  const Fields inner(*function, inner_path, decoding);
+  if (!fields.required(type)) return;
+  const auto called = fields.object(type);
+  if (!called) return;
+  const Path inner_path = fields.path(type);
+  const Fields inner(*called, inner_path, decoding);
   if (inner.required("name")) inner.string("name", Limit::kToolNameBytes, out_call.name);
-  if (inner.required("arguments")) inner.string("arguments", out_call.arguments);
+  const std::string_view text = custom ? "input" : "arguments";
+  if (inner.required(text)) inner.string(text, out_call.arguments);
   out.push_back({std::move(out_call), std::nullopt});
 }
 
-void decode_assistant(const Fields& fields, ir::Message& out) {
+void decode_assistant(const Fields& fields, CacheMarks& marks, ir::Message& out) {
   Decoding& decoding = fields.decoding();
   if (std::string reasoning = decode_reasoning(fields); !reasoning.empty())
     out.blocks.push_back({ir::Thinking{std::move(reasoning), {}, {}}, std::nullopt});
-  for (ir::Text& text : decode_content(fields)) out.blocks.push_back({std::move(text), std::nullopt});
+  add_blocks(decode_content(fields, marks), out.blocks);
   std::string refusal;
   if (fields.string("refusal", refusal) && !refusal.empty())
     out.blocks.push_back({ir::Text{std::move(refusal)}, std::nullopt});
@@ -113,7 +170,7 @@ void decode_assistant(const Fields& fields, ir::Message& out) {
   for (const auto& child : calls->children()) decode_call(child.value, element_of(path, index++), decoding, out.blocks);
 }
 
-ir::Message decode_message(json::Value value, const Path& path, Decoding& decoding) {
+ir::Message decode_message(json::Value value, const Path& path, Decoding& decoding, CacheMarks& marks) {
   ir::Message out;
   if (!value.is(json::Kind::kObject)) {
     decoding.wrong_type(path, "an object", value.kind());
@@ -135,7 +192,7 @@ ir::Message decode_message(json::Value value, const Path& path, Decoding& decodi
   out.role = *role;
   fields.string("name", Limit::kNameBytes, out.name);
   if (*role == ir::Role::kAssistant) {
-    decode_assistant(fields, out);
+    decode_assistant(fields, marks, out);
     return out;
   }
   if (!value.find("content")) {
@@ -144,17 +201,21 @@ ir::Message decode_message(json::Value value, const Path& path, Decoding& decodi
     ir::ToolResult result;
     if (fields.required("tool_call_id")) fields.string("tool_call_id", Limit::kIdBytes, result.call_id);
     result.name = out.name;
-    for (ir::Text& text : decode_content(fields)) result.parts.emplace_back(std::move(text));
-    out.blocks.push_back({std::move(result), std::nullopt});
+    std::optional<ir::CacheMark> mark;
+    for (Piece& piece : decode_content(fields, marks)) {
+      result.parts.push_back(std::move(piece.part));
+      if (piece.cache) mark = piece.cache;
+    }
+    out.blocks.push_back({std::move(result), mark});
   } else {
-    for (ir::Text& text : decode_content(fields)) out.blocks.push_back({std::move(text), std::nullopt});
+    add_blocks(decode_content(fields, marks), out.blocks);
   }
   return out;
 }
 
 }  // namespace
 
-std::vector<ir::Message> decode_chat_messages(const Fields& fields) {
+std::vector<ir::Message> decode_chat_messages(const Fields& fields, CacheMarks& marks) {
   std::vector<ir::Message> out;
   Decoding& decoding = fields.decoding();
   if (!fields.required("messages")) return out;
@@ -168,7 +229,7 @@ std::vector<ir::Message> decode_chat_messages(const Fields& fields) {
   std::size_t index = 0;
   for (const auto& child : messages->children()) {
     if (decoding.failed()) break;
-    out.push_back(decode_message(child.value, element_of(path, index++), decoding));
+    out.push_back(decode_message(child.value, element_of(path, index++), decoding, marks));
   }
   return out;
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "api/answer_extension.h"
+#include "api/custom_input.h"
 #include "api/openai_error.h"
 #include "api/openai_logprobs.h"
 #include "api/openai_usage.h"
@@ -20,6 +21,8 @@ struct Choice {
   ir::BlockKind kind = ir::BlockKind::kText;
   std::int64_t calls = 0;
   bool without_arguments = false;  // the last call has had none yet
+  bool custom = false;             // it is one of a custom tool
+  CustomInput input = {};          // of which the client sees the raw text
 };
 
 class ChatStream final : public Encoder {
@@ -60,19 +63,26 @@ class ChatStream final : public Encoder {
     choice.kind = start.kind;
     if (choice.kind != ir::BlockKind::kToolCall) return;
     give_empty_arguments(choice, out);
-    choice.without_arguments = true;
+    choice.custom = std::ranges::find(head_.custom_tools, start.name) != head_.custom_tools.end();
+    choice.input = {};
+    choice.without_arguments = !choice.custom;
     begin_chunk(out);
     out += R"({"tool_calls":[{"index":)";
     json::append_number(out, choice.calls++);
     out += R"(,"id":)";
     json::append_quoted(out, start.call_id);
-    out += R"(,"type":"function","function":{"name":)";
+    out += choice.custom ? R"(,"type":"custom","custom":{"name":)" : R"(,"type":"function","function":{"name":)";
     json::append_quoted(out, start.name);
-    out += R"(,"arguments":""}}]})";
+    out += choice.custom ? R"(,"input":""}}]})" : R"(,"arguments":""}}]})";
     finish_chunk("null", out);
   }
 
   void on(Choice& choice, const ir::BlockDelta& delta, std::string& out) {
+    if (choice.custom && choice.kind == ir::BlockKind::kToolCall) {
+      piece_.clear();
+      choice.input.add(delta.text, piece_);
+      return input_chunk(choice, out);
+    }
     begin_chunk(out);
     switch (choice.kind) {
       case ir::BlockKind::kText: out += R"({"content":")"; break;
@@ -92,7 +102,12 @@ class ChatStream final : public Encoder {
     end_chunk("null", out);
   }
 
-  void on(Choice&, const ir::BlockStop&, std::string&) {}
+  void on(Choice& choice, const ir::BlockStop&, std::string& out) {
+    if (!choice.custom || choice.kind != ir::BlockKind::kToolCall) return;
+    piece_.clear();
+    choice.input.finish(piece_);
+    input_chunk(choice, out);
+  }
 
   void on(Choice& choice, const ir::End& end, std::string& out) {
     // A call that was cut before its arguments must not look complete.
@@ -128,6 +143,18 @@ class ChatStream final : public Encoder {
     out += R"({"tool_calls":[{"index":)";
     json::append_number(out, choice.calls - 1);
     out += R"(,"function":{"arguments":"{}"}}]})";
+    finish_chunk("null", out);
+  }
+
+  /// What is known of a custom tool's input since the last chunk.
+  void input_chunk(const Choice& choice, std::string& out) const {
+    if (piece_.empty()) return;
+    begin_chunk(out);
+    out += R"({"tool_calls":[{"index":)";
+    json::append_number(out, choice.calls - 1);
+    out += R"(,"custom":{"input":)";
+    json::append_quoted(out, piece_);
+    out += "}}]}";
     finish_chunk("null", out);
   }
 
@@ -175,6 +202,7 @@ class ChatStream final : public Encoder {
   ir::UsageSum usage_;
   std::string extension_;
   std::uint32_t index_ = 0;  // the choice being written
+  std::string piece_;
 };
 
 }  // namespace

@@ -1,9 +1,11 @@
 #include "api/chat/chat_whole.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "api/chat/chat_stream.h"
+#include "api/custom_input.h"
 #include "api/openai_logprobs.h"
 #include "api/openai_usage.h"
 #include "base/json_writer.h"
@@ -32,9 +34,23 @@ struct Choice {
   }
 };
 
+void write_custom(const ir::ToolCall& call, json::Writer& writer) {
+  CustomInput reader;
+  std::string input;
+  reader.add(call.arguments, input);
+  reader.finish(input);
+  writer.begin_object().member("id", call.id).member("type", "custom");
+  writer.key("custom").begin_object().member("name", call.name).member("input", input).end_object();
+  writer.end_object();
+}
+
 void write_calls(const Choice& choice, json::Writer& writer) {
   writer.key("tool_calls").begin_array();
   for (const ir::ToolCall& call : choice.calls) {
+    if (call.kind == ir::ToolKind::kCustom) {
+      write_custom(call, writer);
+      continue;
+    }
     writer.begin_object().member("id", call.id).member("type", "function");
     writer.key("function").begin_object().member("name", call.name).key("arguments");
     // The last call of a cut answer stays as it is: "{}" would make it look complete.
@@ -78,7 +94,8 @@ class ChatWhole final : public Encoder {
     Choice& choice = choices_[index];
     if (const auto* start = std::get_if<ir::BlockStart>(&event)) {
       choice.kind = start->kind;
-      if (start->kind == ir::BlockKind::kToolCall) choice.calls.push_back({start->call_id, start->name, {}});
+      if (start->kind == ir::BlockKind::kToolCall)
+        choice.calls.push_back({start->call_id, start->name, {}, kind_of(start->name)});
       choice.has_text = choice.has_text || start->kind == ir::BlockKind::kText;
     } else if (const auto* delta = std::get_if<ir::BlockDelta>(&event)) {
       choice.target() += delta->text;
@@ -91,6 +108,11 @@ class ChatWhole final : public Encoder {
   }
 
  private:
+  ir::ToolKind kind_of(const std::string& name) const {
+    const bool custom = std::ranges::find(head_.custom_tools, name) != head_.custom_tools.end();
+    return custom ? ir::ToolKind::kCustom : ir::ToolKind::kFunction;
+  }
+
   void write(std::string& out) const {
     json::Writer writer(out);
     writer.begin_object();

@@ -64,13 +64,15 @@ void refuse_unserved(const Fields& fields, std::uint32_t choices) {
     decoding.unsupported(fields.path("best_of"), "every answer that is drawn is given; ask for them with `n`");
 }
 
-void decode_own(const Fields& fields, ir::Request& request) {
+void decode_own(const Fields& fields, Call& call) {
+  ir::Request& request = call.request;
   decode_prompt(fields, request);
   // Here 0 asks for the log probability of the chosen token.
   std::uint32_t alternatives = 0;
   if (fields.integer("logprobs", 0, static_cast<std::int64_t>(fields.decoding().limits()[Limit::kTopLogprobs]),
                      alternatives))
     request.logprobs = alternatives;
+  check_response_format(fields);
   refuse_unserved(fields, request.choices);
 }
 

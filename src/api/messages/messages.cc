@@ -9,6 +9,7 @@
 #include "api/messages/messages_options.h"
 #include "api/messages/messages_stream.h"
 #include "api/messages/messages_whole.h"
+#include "api/unserved_fields.h"
 #include "base/json_writer.h"
 
 namespace kvern::api {
@@ -89,6 +90,7 @@ class MessagesDialect final : public Dialect {
     decode_messages_sampling(fields, request.sampling);
     decode_messages_stopping(fields, request.stopping);
     check_answerable(fields, request);
+    refuse_unserved_fields(fields, kOnMessages);
     decode_hints(fields, request, call.left_out);
     if (decoding.failed()) return decoding.fault();
     asked.list_others((*document)->root(), "", call.left_out);

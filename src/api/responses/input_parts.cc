@@ -4,60 +4,21 @@
 
 #include <utility>
 
-#include "api/responses/data_url.h"
-#include "base/text.h"
+#include "api/media_parts.h"
 
 namespace kvern::api {
 namespace {
 
-constexpr std::string_view kNoFetch = "must be a data: URL with base64; kvern fetches nothing";
-
-/// An id of an upload, of which there are none here.
-void refuse_file_id(const Fields& part) {
-  if (part.has("file_id")) part.decoding().unsupported(part.path("file_id"), "no files are kept; send the data itself");
+void add_image(const Fields& part, std::vector<ir::Part>& out) {
+  refuse_file_id(part);
+  auto image = decode_image_url(part, "image_url");
+  if (!image) return;
+  part.string("detail", Limit::kNameBytes, image->detail);
+  out.emplace_back(*std::move(image));
 }
 
-std::optional<ir::Part> image_part(const Fields& part) {
-  refuse_file_id(part);
-  ir::Image image;
-  std::string url;
-  part.string("detail", Limit::kNameBytes, image.detail);
-  if (!part.required("image_url") || !part.string("image_url", url)) return std::nullopt;
-  auto data = parse_data_url(url);
-  if (!data) {
-    part.decoding().fail(part.path("image_url"), kNoFetch);
-    return std::nullopt;
-  }
-  image.media_type = std::move(data->media_type);
-  image.data = std::move(data->base64);
-  return image;
-}
-
-/// `file_data` is a data URL, or bare base64 of what its name says.
-std::optional<ir::Part> file_part(const Fields& part) {
-  Decoding& decoding = part.decoding();
-  refuse_file_id(part);
-  if (part.has("file_url")) decoding.unsupported(part.path("file_url"), "kvern fetches nothing; send `file_data`");
-  ir::Document document;
-  std::string data;
-  part.string("filename", Limit::kNameBytes, document.title);
-  if (!part.required("file_data") || !part.string("file_data", data)) return std::nullopt;
-  auto url = data.starts_with("data:") ? parse_data_url(data)
-             : decode_base64(data)     ? std::optional(DataUrl{"application/octet-stream", data})
-                                       : std::nullopt;
-  if (!url) {
-    decoding.fail(part.path("file_data"), "must be base64 or a data: URL with base64");
-    return std::nullopt;
-  }
-  document.media_type = std::move(url->media_type);
-  if (document.media_type.starts_with("text/")) {
-    document.text = *decode_base64(url->base64);
-    if (is_utf8(document.text)) return document;
-    decoding.fail(part.path("file_data"), "must be UTF-8 where the file is text");
-    return std::nullopt;
-  }
-  document.data = std::move(url->base64);
-  return document;
+void add_file(const Fields& part, std::vector<ir::Part>& out) {
+  if (auto file = decode_file(part)) out.emplace_back(*std::move(file));
 }
 
 void decode_part(json::Value value, const Path& path, Decoding& decoding, std::vector<ir::Part>& out) {
@@ -66,8 +27,7 @@ void decode_part(json::Value value, const Path& path, Decoding& decoding, std::v
   std::string type;
   if (!part.required("type") || !part.string("type", type)) return;
   if (type == "input_image" || type == "input_file") {
-    if (auto media = type == "input_image" ? image_part(part) : file_part(part)) out.push_back(*std::move(media));
-    return;
+    return type == "input_image" ? add_image(part, out) : add_file(part, out);
   }
   const bool refusal = type == "refusal";
   if (!refusal && type != "input_text" && type != "output_text" && type != "text" && type != "reasoning_text" &&

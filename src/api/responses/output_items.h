@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "api/responses/custom_input.h"
+#include "api/custom_input.h"
 #include "api/responses/response_plan.h"
 #include "base/json_writer.h"
 #include "ir/event.h"

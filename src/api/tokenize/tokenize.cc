@@ -27,8 +27,9 @@ Result<TokenizeCall> decode_tokenize(std::string_view body, const Limits& limits
     fields.string("prompt", prompt);
     call.request.prompt = std::move(prompt);
   } else if (fields.has("messages")) {
-    call.request.prompt = decode_chat_messages(fields);
-    call.request.tools = decode_chat_tools(fields);
+    CacheMarks marks(CacheMarks::Excess::kClip);
+    call.request.tools = decode_chat_tools(fields, marks);
+    call.request.prompt = decode_chat_messages(fields, marks);
   } else {
     decoding.fail(fields.path("prompt"), "or `messages` is missing");
   }

@@ -1,4 +1,4 @@
-#include "api/responses/data_url.h"
+#include "api/data_url.h"
 
 #include <sodium.h>
 

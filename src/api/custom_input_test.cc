@@ -1,4 +1,4 @@
-#include "api/responses/custom_input.h"
+#include "api/custom_input.h"
 
 #include <gtest/gtest.h>
 
