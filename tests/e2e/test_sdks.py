@@ -194,6 +194,18 @@ class Sdks(ScriptedCase):
 
         self.each([job for case, (fields, apis, _) in CASES.items() for job in jobs_of(apis, case=case, **fields)], check)
 
+    def test_a_custom_tool_over_chat(self):
+        """Past the helpers: they know functions only."""
+        api = openai_client(self.server.url).chat.completions
+        fields = {"model": "m", "messages": [{"role": "user", "content": "a custom tool"}],
+                  "tools": [{"type": "custom", "custom": {"name": "note"}}]}
+        [whole] = api.create(**fields).choices[0].message.tool_calls
+        self.assertEqual((whole.type, whole.custom.name, whole.custom.input), ("custom", "note", 'raw "text"\nas it is'))
+        deltas = [call for chunk in api.create(**fields, stream=True) for choice in chunk.choices
+                  for call in choice.delta.tool_calls or []]
+        self.assertEqual(deltas[0].custom["name"], "note")
+        self.assertEqual("".join(call.custom.get("input") or "" for call in deltas), 'raw "text"\nas it is')
+
     def test_an_error_in_mid_stream_is_raised(self):
         def check(job, seen):
             self.assertIn("error", seen)
