@@ -83,7 +83,7 @@ ProbeResult probe_template(std::string_view source, const TrialRender& render) {
   result.traits.tools = has(joined(render(greeting(), one_tool(), {}, dialect)), kToolName);
   dialect.string_arguments = wants_string_arguments(render, dialect);
   const std::string calls = joined(render(with_call(), {}, {}, dialect));
-  dialect.calls = has(calls, kToolName) && has(calls, kResult);
+  dialect.calls = has(calls, "kvern_key") && has(calls, kResult);
   result.thinking =
       find_thinking_switches(source, [&](const std::vector<ir::Message>& messages, const TemplateOptions& options) {
         return joined(render(messages, {}, options, dialect));

@@ -178,5 +178,17 @@ TEST(ToldTools, WhoNeedsTelling) {
   }
 }
 
+TEST(ToldTools, TurnsAlternateSoThatStrictTemplatesTakeThem) {
+  // As harnesses send it over Messages, and the same over Chat: results, and what is said behind them, are one turn.
+  const auto call = message(ir::Role::kAssistant, {ir::ToolCall{"1", "a", ""}, ir::ToolCall{"2", "b", ""}});
+  const Messages one_turn{user("go"), call,
+                          message(ir::Role::kUser, {ir::ToolResult{"1", "", {ir::Text{"x"}}, false},
+                                                    ir::ToolResult{"2", "", {ir::Text{"y"}}, false}, ir::Text{"on"}})};
+  const Messages three{user("go"), call, result("1", "x"), result("2", "y"), user("on")};
+  EXPECT_EQ(shown(with_told_tools(one_turn, {}, true)), shown(with_told_tools(three, {}, true)));
+  const Messages told = with_told_tools(three, two_tools(), false);
+  for (std::size_t i = 1; i < told.size(); ++i) EXPECT_NE(told[i].role, told[i - 1].role);
+}
+
 }  // namespace
 }  // namespace kvern::prompt
