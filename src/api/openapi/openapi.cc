@@ -41,7 +41,7 @@ Operation operation_of(Service service) {
     case Service::kTokenize: return {"Text or messages to token ids", "TokenizeRequest", "TokenizeAnswer"};
     case Service::kDetokenize: return {"Token ids to text", "DetokenizeRequest", "DetokenizeAnswer"};
     case Service::kLive: return {"Whether the process lives", "", "Status"};
-    case Service::kReady: return {"Whether a worker can answer", "", "Status"};
+    case Service::kReady:
     case Service::kHealth: return {"Whether a worker can answer", "", "Status"};
     case Service::kMetrics: return {"Prometheus' metrics", "", "", false, "OpenAiError", "text/plain"};
     case Service::kOpenApi: return {"This page", "", "OpenApi"};
