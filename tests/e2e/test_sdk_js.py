@@ -57,8 +57,8 @@ class RealModel(ModelCase):
 
 class Script(ScriptedCase):
     script = [
-        {"match": "read it now", "text": f"<think>I need it.</think>{CALL}", "repeat": True},
-        {"match": "fail midway", "chunks": ["some ", "words "], "finish": "error", "repeat": True},
+        {"match": "read it for me", "text": f"<think>I need it.</think>{CALL}", "repeat": True},
+        {"match": "fail", "chunks": ["some ", "words "], "finish": "error", "repeat": True},
         {"match": "likely", "text": "Yes, naïve 👩‍💻.", "logprobs": [{"logprob": -0.5, "top": [[100, -0.25]]}],
          "repeat": True},
         {"text": "Hello 👩‍💻.", "repeat": True},
@@ -82,13 +82,13 @@ class Script(ScriptedCase):
 
     def test_reasoning_and_call(self):
         for mode in ("complete", "stream"):
-            seen = ask(self.server, "read it now", mode)
+            seen = ask(self.server, "read it for me", mode)
             self.assertEqual(seen["calls"], [["read_file", '{"path": "a.txt"}']])
             self.assertEqual((seen["reasoning"], seen["finish"]), ("I need it.", "tool_calls"))
 
     def test_failure(self):
-        self.assertEqual(ask(self.server, "fail midway", "complete")["error"]["status"], 500)
-        seen = ask(self.server, "fail midway", "stream")
+        self.assertEqual(ask(self.server, "fail", "complete")["error"]["status"], 500)
+        seen = ask(self.server, "fail", "stream")
         self.assertEqual(seen["content"].strip(), "some words")
         self.assertIsNotNone(seen["error"])
 
