@@ -174,6 +174,7 @@ void check_labels(const Fields& fields) {
   for (const auto& [key, value] : metadata->children()) {
     if (!decoding.within(Limit::kMetadataKeyBytes, key.size(), path)) return;
     const Path place = member_of(path, key);
+    if (value.is(json::Kind::kNull)) continue;  // Anthropic's SDKs send `user_id` so
     if (!value.is(json::Kind::kString)) return decoding.wrong_type(place, "a string", value.kind());
     if (!decoding.within(Limit::kMetadataValueBytes, value.string().size(), place)) return;
   }

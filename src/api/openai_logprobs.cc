@@ -30,30 +30,10 @@ std::size_t character_at(std::string_view text) {
   return 0;
 }
 
-/// A token as a JSON string.
-void append_token(std::string_view bytes, std::string& out) {
-  if (simdjson::validate_utf8(bytes)) return json::append_quoted(out, bytes);
-  constexpr std::string_view kHex = "0123456789ABCDEF";
-  out += '"';
-  while (!bytes.empty()) {
-    const std::size_t whole = character_at(bytes);
-    if (whole > 0) {
-      json::append_escaped(out, bytes.substr(0, whole));
-    } else {
-      const auto byte = static_cast<unsigned char>(bytes[0]);
-      out += R"(\\x)";
-      out += kHex[byte >> 4U];
-      out += kHex[byte & 0xFU];
-    }
-    bytes.remove_prefix(std::max<std::size_t>(whole, 1));
-  }
-  out += '"';
-}
-
 /// An entry but for its closing brace.
 void append_entry(std::string_view bytes, float logprob, std::string& out) {
   out += R"({"token":)";
-  append_token(bytes, out);
+  append_token_text(bytes, out);
   out += R"(,"logprob":)";
   append_logprob(logprob, out);
   out += R"(,"bytes":[)";
@@ -78,7 +58,7 @@ void append_top(const ir::TokenLogprob& token, std::string& out) {
     if (std::find(seen.begin(), seen.end(), bytes) != seen.end()) return;
     out += seen.empty() ? "" : ",";
     seen.push_back(bytes);
-    append_token(bytes, out);
+    append_token_text(bytes, out);
     out += ':';
     append_logprob(logprob, out);
   };
@@ -89,6 +69,25 @@ void append_top(const ir::TokenLogprob& token, std::string& out) {
 }
 
 }  // namespace
+
+void append_token_text(std::string_view bytes, std::string& out) {
+  if (simdjson::validate_utf8(bytes)) return json::append_quoted(out, bytes);
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  out += '"';
+  while (!bytes.empty()) {
+    const std::size_t whole = character_at(bytes);
+    if (whole > 0) {
+      json::append_escaped(out, bytes.substr(0, whole));
+    } else {
+      const auto byte = static_cast<unsigned char>(bytes[0]);
+      out += R"(\\x)";
+      out += kHex[byte >> 4U];
+      out += kHex[byte & 0xFU];
+    }
+    bytes.remove_prefix(std::max<std::size_t>(whole, 1));
+  }
+  out += '"';
+}
 
 void append_chat_logprobs(std::span<const ir::TokenLogprob> tokens, std::string& out) {
   for (const auto& token : tokens) {
@@ -109,7 +108,7 @@ void CompletionLogprobs::add(std::span<const ir::TokenLogprob> tokens) {
     for (std::string* list : {&offsets_, &logprobs_, &tokens_, &top_}) comma(*list);
     json::append_number(offsets_, static_cast<std::int64_t>(characters_));
     append_logprob(token.logprob, logprobs_);
-    append_token(token.bytes, tokens_);
+    append_token_text(token.bytes, tokens_);
     append_top(token, top_);
     // Bytes that begin a character: halves of one count once together.
     characters_ += static_cast<std::uint64_t>(

@@ -5,10 +5,14 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "ir/event.h"
 
 namespace kvern::api {
+
+/// A token's bytes as a JSON string, in the form above.
+void append_token_text(std::string_view bytes, std::string& out);
 
 /// Chat: {"token", "logprob", "bytes", "top_logprobs"} for each, with commas between; a comma first where `out` ends
 /// with an object already.

@@ -26,6 +26,7 @@ constexpr std::array kEndpoints{
     Endpoint{"GET", "/live", Service::kLive, Guard::kOpen, false},
     Endpoint{"GET", "/ready", Service::kReady, Guard::kOpen, false},
     Endpoint{"GET", "/metrics", Service::kMetrics, Guard::kAdmin, false},
+    Endpoint{"GET", "/openapi.json", Service::kOpenApi, Guard::kTenant, false},
     Endpoint{"GET", "/", Service::kRoot, Guard::kTenant, false},
 };
 

@@ -29,6 +29,7 @@ enum class Service : std::uint8_t {
   kReady,
   kHealth,
   kMetrics,
+  kOpenApi,
   kRoot,
 };
 

@@ -44,6 +44,13 @@ std::string pasted(const std::string& model) {
   return out;
 }
 
+/// A model id as one word of a shell.
+std::string shell_word(const std::string& model) {
+  std::string out = "'";
+  for (const char c : printable(model)) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
 /// What to paste, for the first clients people try.
 std::string try_it(const std::string& url, const std::string& model, bool needs_name, bool needs_key) {
   const std::string name = needs_name ? fmt::format("\"model\": \"{}\", ", pasted(model)) : std::string();
@@ -52,9 +59,14 @@ std::string try_it(const std::string& url, const std::string& model, bool needs_
       "    curl -N {0}/v1/chat/completions -H 'content-type: application/json'{3} \\\n"
       "      -d '{{{2}\"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}], \"stream\": true}}'\n"
       "\n  OpenAI SDKs:  OPENAI_BASE_URL={0}/v1 OPENAI_API_KEY={4}\n"
-      "  opencode, and other clients of Chat Completions:  base URL {0}/v1, model {1}\n\n",
+      "  opencode, and other clients of Chat Completions:  base URL {0}/v1, model {1}\n"
+      "  Agents, with a model of 32k tokens of context or more (docs/clients.md has more lines):\n"
+      "    ANTHROPIC_BASE_URL={0} ANTHROPIC_API_KEY={5} claude --model {6}\n"
+      "    KVERN_KEY={5} codex -m {6} -c model_provider=kvern -c \\\n"
+      "      "
+      "'model_providers.kvern={{name=\"kvern\",base_url=\"{0}/v1\",env_key=\"KVERN_KEY\",wire_api=\"responses\"}}'\n\n",
       url, printable(model), name, needs_key ? " -H \"authorization: Bearer $KEY\"" : "",
-      needs_key ? "$KEY (one of the config's)" : "none");
+      needs_key ? "$KEY (one of the config's)" : "none", needs_key ? "$KEY" : "none", shell_word(model));
 }
 
 }  // namespace

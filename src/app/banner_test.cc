@@ -41,6 +41,7 @@ TEST(Banner, AWorkersModelIsShownAndNeverObeyed) {
   EXPECT_EQ(text.find('\x9b'), std::string::npos);
   EXPECT_TRUE(holds(text, "m\\x1b[2J'; rm \"x\", 10 tokens")) << text;
   EXPECT_TRUE(holds(text, "'{\"model\": \"m\\\\x1b[2J'\\''; rm \\\"x\\\"\", ")) << text;
+  EXPECT_TRUE(holds(text, "claude --model 'm\\x1b[2J'\\''; rm \"x\"'\n")) << text;
 }
 
 }  // namespace

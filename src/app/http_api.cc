@@ -12,6 +12,7 @@
 #include "api/extension.h"
 #include "api/messages/messages.h"
 #include "api/models/models.h"
+#include "api/openapi/openapi.h"
 #include "api/responses/responses.h"
 #include "api/tokenize/tokenize.h"
 #include "app/http_lane.h"
@@ -205,6 +206,7 @@ void HttpApi::serve(net::Request request, std::shared_ptr<net::Exchange> exchang
       count(200);
       return context.exchange->respond(std::move(response));
     }
+    case api::Service::kOpenApi: return reply(context, {200, {}, api::render_openapi(kVersion)});
     case api::Service::kRoot: return reply(context, {200, {}, describe_server()});
   }
 }

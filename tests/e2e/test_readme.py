@@ -1,21 +1,17 @@
-"""The commands of README.md, as a stranger would paste them."""
+"""The commands of README.md and docs/clients.md, as a stranger would paste them."""
 
 import json
-import os
-import re
 import subprocess
+import sys
 import unittest
 
-from harness import ROOT, ModelCase
+from harness import ModelCase
+from pages import blocks
 
 
 class Readme(ModelCase):
     def commands(self, word):
-        with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
-            blocks = re.findall(r"```sh\n(.*?)```", file.read(), re.S)
-        found = [block for block in blocks if block.startswith(word)]
-        self.assertTrue(found, f"README.md has no {word} line")
-        return found
+        return [block for block in blocks("README.md", "sh", word) if block.startswith(word)]
 
     def run_here(self, command):
         # The README names the default port; the test's server has one of its own.
@@ -37,6 +33,13 @@ class Readme(ModelCase):
                     self.assertTrue(text.strip())
                 else:
                     self.assertTrue(json.loads(out)["choices"][0]["message"]["content"].strip())
+
+    def test_the_sdks(self):
+        lines = blocks("docs/clients.md", "sh", "export OPENAI_BASE_URL")[-1] + blocks("docs/clients.md", "sh", "_URL")[-1]
+        for program in [*blocks("README.md", "python", "OpenAI("), *blocks("docs/clients.md", "python")]:
+            with self.subTest(program=program):
+                path = self.server.write("pasted.py", program.replace("127.0.0.1:8080", f"127.0.0.1:{self.server.port}"))
+                self.assertTrue(self.run_here(f"{lines}{sys.executable} {path}").strip())
 
 
 if __name__ == "__main__":

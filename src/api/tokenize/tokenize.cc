@@ -5,6 +5,7 @@
 #include "api/chat/chat_tools.h"
 #include "api/fields.h"
 #include "api/generation_fields.h"
+#include "api/openai_logprobs.h"
 #include "base/json_writer.h"
 
 namespace kvern::api {
@@ -59,7 +60,11 @@ std::string render_tokenize(std::span<const TokenId> tokens, std::uint32_t max_m
     writer.null();
   } else {
     writer.begin_array();
-    for (const std::string& text : *token_strs) writer.value(text);
+    for (const std::string& bytes : *token_strs) {
+      std::string text;
+      append_token_text(bytes, text);
+      writer.raw(text);
+    }
     writer.end_array();
   }
   writer.end_object();

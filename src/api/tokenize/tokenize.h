@@ -23,7 +23,8 @@ struct TokenizeCall {
 };
 Result<TokenizeCall> decode_tokenize(std::string_view body, const Limits& limits);
 
-/// {"count", "max_model_len", "tokens", "token_strs"}; the last null without `token_strs`.
+/// {"count", "max_model_len", "tokens", "token_strs"}; the last null without `token_strs`, whose bytes need be
+/// no text: half a character is shown as `\xE2` for each byte.
 std::string render_tokenize(std::span<const TokenId> tokens, std::uint32_t max_model_len,
                             const std::vector<std::string>* token_strs);
 

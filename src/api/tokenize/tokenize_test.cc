@@ -33,9 +33,9 @@ TEST(Tokenize, AnswersInVllmsShape) {
   const Tokens tokens{1, 22, 333};
   EXPECT_EQ(render_tokenize(tokens, 2048, nullptr),
             R"({"count":3,"max_model_len":2048,"tokens":[1,22,333],"token_strs":null})");
-  const std::vector<std::string> texts{"a", "\n", "é"};
+  const std::vector<std::string> texts{"a\n", "é", "\xF0\x9F"};
   EXPECT_EQ(render_tokenize(tokens, 8, &texts),
-            R"({"count":3,"max_model_len":8,"tokens":[1,22,333],"token_strs":["a","\n","é"]})");
+            R"({"count":3,"max_model_len":8,"tokens":[1,22,333],"token_strs":["a\n","é","\\xF0\\x9F"]})");
 }
 
 TEST(Detokenize, BothWays) {

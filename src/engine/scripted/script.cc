@@ -122,14 +122,19 @@ Result<ScriptLine> parse_line(simdjson::dom::parser& parser, std::string_view te
         line.finish = ScriptFinish::kError;
       } else if (string == "die") {
         line.finish = ScriptFinish::kDie;
+      } else if (string == "overloaded") {
+        line.finish = ScriptFinish::kOverloaded;
       } else {
-        return at_line(number, "finish is one of stop, length, error, die");
+        return at_line(number, "finish is one of stop, length, error, die, overloaded");
       }
     } else {
       return at_line(number, fmt::format("unknown key `{}`", key));
     }
   }
-  if (line.text.has_value() + line.token_ids.has_value() + line.chunks.has_value() != 1) {
+  const int answers = line.text.has_value() + line.token_ids.has_value() + line.chunks.has_value();
+  if (line.finish == ScriptFinish::kOverloaded) {
+    if (answers != 0) return at_line(number, "what is overloaded gives no answer");
+  } else if (answers != 1) {
     return at_line(number, "one of text, token_ids or chunks gives the answer");
   }
   if (line.chunks && !line.logprobs.empty()) return at_line(number, "chunks are no tokens: they have no logprobs");

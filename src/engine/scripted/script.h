@@ -1,8 +1,9 @@
 // The script of the scripted engine: one JSON object a line, answered in order.
 //
-//   {"match"?: text in the prompt, "text" | "token_ids" | "chunks": …, "finish": "stop|length|error|die",
+//   {"match"?: text in the prompt, "text" | "token_ids" | "chunks": …, "finish": "stop|length|error|die|overloaded",
 //    "ttft_ms": 0, "itl_ms": 0, "repeat"?: true, "logprobs"?: [{"logprob": -0.5, "top"?: [[token id, -0.5], …]}, …]}
 //
+// `overloaded` refuses the request as a full engine does, and needs no answer.
 // `ttft_ms` is before the first token, `itl_ms` between two. Streams of one itl_ms go in step, as in an engine that
 // batches them, so the first gap of a stream may be half of it shorter or longer.
 // `logprobs` has an entry for each token, the last of which stands for all that follow; requests that ask for log
@@ -23,11 +24,11 @@
 
 namespace kvern::engine {
 
-enum class ScriptFinish : std::uint8_t { kStop, kLength, kError, kDie };
+enum class ScriptFinish : std::uint8_t { kStop, kLength, kError, kDie, kOverloaded };
 
 struct ScriptLine {
   std::string match;  // empty: matches every prompt
-  // Exactly one of the three is the answer.
+  // Exactly one of the three is the answer; kOverloaded has none.
   std::optional<std::string> text;
   std::optional<Tokens> token_ids;
   std::optional<std::vector<std::string>> chunks;

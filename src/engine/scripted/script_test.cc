@@ -43,7 +43,9 @@ TEST(ParseScript, ErrorsNameTheLine) {
   EXPECT_EQ(fault(R"({"text":"a","colour":1})"), "script line 1: unknown key `colour`");
   EXPECT_EQ(fault(R"({"text":"a","chunks":[]})"), "script line 1: one of text, token_ids or chunks gives the answer");
   EXPECT_EQ(fault(R"({})"), "script line 1: one of text, token_ids or chunks gives the answer");
-  EXPECT_EQ(fault(R"({"text":"a","finish":"maybe"})"), "script line 1: finish is one of stop, length, error, die");
+  EXPECT_EQ(fault(R"({"text":"a","finish":"maybe"})"),
+            "script line 1: finish is one of stop, length, error, die, overloaded");
+  EXPECT_EQ(fault(R"({"text":"a","finish":"overloaded"})"), "script line 1: what is overloaded gives no answer");
   EXPECT_EQ(fault(R"({"token_ids":[-1]})"), "script line 1: token_ids is a list of token ids");
   for (const char* wrong : {"-0.5", "[-0.5]", R"([{"top":[]}])", R"([{"logprob":-1,"top":{}}])",
                             R"([{"logprob":-1,"top":[[-5,-1]]}])", R"([{"logprob":-1,"top":[[5]]}])"}) {

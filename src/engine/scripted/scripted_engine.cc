@@ -68,11 +68,14 @@ class ScriptedEngine final : public Engine {
     const std::lock_guard lock(mutex_);
     if (active_.size() >= options_.active_max || stopping_) return fail(ErrorCode::kOverloaded, "the engine is full");
     if (active_.contains(request.id)) return fail(ErrorCode::kInternal, "a request with this id is running");
+    const ScriptLine* line = script_.take(request.prompt_text);
+    if (line != nullptr && line->finish == ScriptFinish::kOverloaded) {
+      return fail(ErrorCode::kOverloaded, "the engine is full");
+    }
     auto generation = std::make_unique<Generation>();
     generation->id = request.id;
     generation->sink = std::move(sink);
     generation->prompt_tokens = static_cast<std::uint32_t>(request.prompt.size());
-    const ScriptLine* line = script_.take(request.prompt_text);
     if (line == nullptr) {
       exhausted_.push_back(std::move(generation));
     } else {
@@ -239,6 +242,7 @@ class ScriptedEngine final : public Engine {
       case ScriptFinish::kDie:
         add(batches, generation, Failed{fail(ErrorCode::kUnavailable, "the engine is gone")});
         break;
+      case ScriptFinish::kOverloaded: break;  // refused by submit()
     }
     return true;
   }

@@ -125,6 +125,16 @@ TEST(ScriptedEngine, ExhaustedScriptFails) {
   EXPECT_EQ(std::get<Failed>(events[0].body).error.message, "script exhausted");
 }
 
+TEST(ScriptedEngine, OverloadedRefusesOnceAndNoEventFollows) {
+  const auto engine = engine_of("{\"finish\":\"overloaded\"}\n{\"text\":\"hello\"}");
+  const auto sink = std::make_shared<Collector>();
+  const auto refused = engine->submit(request(1, "a"), sink);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kOverloaded);
+  ASSERT_TRUE(engine->submit(request(1, "a"), sink).ok());
+  EXPECT_EQ(text_of(sink->wait_for_ends(1)), "hello");
+}
+
 TEST(ScriptedEngine, ErrorAndDieBreakOffAfterTheText) {
   const auto engine =
       engine_of("{\"chunks\":[\"ab\",\"c\"],\"finish\":\"error\"}\n{\"text\":\"d\",\"finish\":\"die\"}");
