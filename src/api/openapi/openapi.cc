@@ -25,13 +25,35 @@ struct Operation {
   bool streams = false;
   std::string_view error = "OpenAiError";
   std::string_view media = kJson;
+  std::string_view query = "";  // parameter objects, with commas between
 };
 
-Operation operation_of(Service service) {
-  switch (service) {
+constexpr std::string_view kStreamQuery =
+    R"({"name":"stream","in":"query","schema":{"type":"boolean"}},)"
+    R"({"name":"starting_after","in":"query","schema":{"type":"integer","minimum":0}})";
+constexpr std::string_view kPageQuery =
+    R"({"name":"limit","in":"query","schema":{"type":"integer","minimum":1,"maximum":100}},)"
+    R"({"name":"order","in":"query","schema":{"type":"string","enum":["asc","desc"]}},)"
+    R"({"name":"after","in":"query","schema":{"type":"string"}})";
+
+Operation operation_of(const Endpoint& endpoint) {
+  switch (endpoint.service) {
     case Service::kChat: return {"OpenAI's Chat Completions", "ChatRequest", "ChatAnswer", true};
     case Service::kCompletions: return {"OpenAI's Completions", "CompletionRequest", "CompletionAnswer", true};
     case Service::kResponses: return {"OpenAI's Responses", "ResponsesRequest", "ResponsesAnswer", true};
+    case Service::kCompact: return {"A long conversation made short", "CompactRequest", "Compaction", true};
+    case Service::kResponse: {
+      if (endpoint.method == "DELETE") return {"Deletes a stored response", "", "Deleted"};
+      Operation read{"A stored response; one made in the background also as its stream", "", "ResponsesAnswer", true};
+      read.query = kStreamQuery;
+      return read;
+    }
+    case Service::kInputItems: {
+      Operation list{"What a stored response was asked", "", "ItemList"};
+      list.query = kPageQuery;
+      return list;
+    }
+    case Service::kCancel: return {"Ends a response made in the background", "", "ResponsesAnswer"};
     case Service::kMessages:
       return {"Anthropic's Messages", "MessagesRequest", "MessagesAnswer", true, "MessagesError"};
     case Service::kCountTokens:
@@ -48,6 +70,12 @@ Operation operation_of(Service service) {
     case Service::kRoot: return {"The server and its endpoints", "", "Server"};
   }
   return {};
+}
+
+/// How OpenAPI names what the "{id}" or the "*" of a path stands for; empty where there is neither.
+std::string_view path_parameter(const Endpoint& endpoint) {
+  if (endpoint.path.find("{id}") != std::string_view::npos) return "id";
+  return endpoint.path.ends_with("/*") ? "name" : "";
 }
 
 /// "/v1/models/*" as OpenAPI writes it.
@@ -77,18 +105,25 @@ void write_responses(const Operation& operation, json::Writer& writer) {
   writer.end_object().end_object().end_object();
 }
 
+void write_parameters(std::string_view in_path, std::string_view query, json::Writer& writer) {
+  if (in_path.empty() && query.empty()) return;
+  writer.key("parameters").begin_array();
+  if (!in_path.empty()) {
+    writer.begin_object().member("name", in_path).member("in", "path").member("required", true);
+    writer.key("schema").begin_object().member("type", "string").end_object().end_object();
+  }
+  if (!query.empty()) writer.raw(query);
+  writer.end_array();
+}
+
 void write_operation(const Endpoint& endpoint, json::Writer& writer) {
-  const Operation operation = operation_of(endpoint.service);
+  const Operation operation = operation_of(endpoint);
   std::string method(endpoint.method);
   for (char& c : method) c = static_cast<char>(c | 0x20);
   writer.key(method).begin_object().member("summary", operation.summary);
   if (endpoint.guard == Guard::kOpen) writer.key("security").begin_array().end_array();
-  if (endpoint.path.ends_with("/*")) {
-    writer.key("parameters").begin_array().begin_object().member("name", "name").member("in", "path");
-    writer.member("required", true).key("schema").begin_object().member("type", "string").end_object();
-    writer.end_object().end_array();
-  }
-  if (endpoint.has_body) {
+  write_parameters(path_parameter(endpoint), operation.query, writer);
+  if (!operation.request.empty()) {
     writer.key("requestBody").begin_object().member("required", true).key("content").begin_object();
     write_content(kJson, operation.request, writer);
     writer.end_object().end_object();
