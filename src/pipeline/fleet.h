@@ -4,8 +4,7 @@
 //
 // Promises
 // - Each request runs on one worker at a time. A retry happens only while nothing of the answer has been passed on
-//   (Accepted waits for the first Output), each worker is tried once, and at most `attempts_max` that
-//   are alive.
+//   (Accepted waits for the first Output), each worker is tried once, and at most `attempts_max` that are alive.
 // - A request goes to a worker with room for its prompt and its `max_tokens`, or 16,384 of them; where none such
 //   is alive, to the one with the most room. `max_tokens` is cut to what is left there (docs/decisions/0004). Room is
 //   what the worker's ModelInfo tells; 0 is without a bound.
