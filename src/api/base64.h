@@ -12,7 +12,7 @@ namespace kvern::api {
 std::string base64url(std::string_view bytes);
 /// The bytes, or nullopt for what base64url() never writes.
 std::optional<std::string> from_base64url(std::string_view text);
-/// Whether `text` is standard base64 with its padding; not empty, no line breaks.
-bool is_base64(std::string_view text) noexcept;
+/// The bytes of the standard alphabet with its padding and no line breaks, else nullopt.
+std::optional<std::string> from_base64(std::string_view text);
 
 }  // namespace kvern::api

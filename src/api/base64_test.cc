@@ -28,10 +28,12 @@ TEST(Base64, WhatWeNeverWriteIsRefused) {
   for (const char* text : {"A", "Zg==", "Zh", "Zm+v", "Zm 9", "Zm9vY"}) EXPECT_FALSE(from_base64url(text)) << text;
 }
 
-TEST(Base64, MediaIsCheckedWithItsPadding) {
-  for (const char* text : {"Zg==", "Zm8=", "Zm9v", "+/+/"}) EXPECT_TRUE(is_base64(text)) << text;
-  for (const char* text : {"", "Zg", "Zg=", "Z===", "Zm9\n", "Zm-_", "=Zg=", "Zg==Zg=="})
-    EXPECT_FALSE(is_base64(text)) << text;
+TEST(Base64, MediaHasTheOtherAlphabetAndItsPadding) {
+  EXPECT_EQ(from_base64("aGVsbG8="), "hello");
+  EXPECT_EQ(from_base64(""), "");
+  for (const char* text : {"Zg==", "Zm8=", "Zm9v", "+/+/"}) EXPECT_TRUE(from_base64(text)) << text;
+  for (const char* text : {"Zg", "Zg=", "Z===", "Zm9\n", "Zm-_", "=Zg=", "Zg==Zg==", "aGVs bG8="})
+    EXPECT_FALSE(from_base64(text)) << text;
 }
 
 }  // namespace

@@ -20,6 +20,12 @@ std::optional<std::uint32_t> ttl_seconds(std::string_view ttl) {
   return seconds;
 }
 
+void add_blocks(std::vector<MarkedPart> parts, std::vector<ir::Block>& out) {
+  for (MarkedPart& marked : parts) {
+    std::visit([&](auto& content) { out.push_back({std::move(content), marked.cache}); }, marked.part);
+  }
+}
+
 std::optional<ir::CacheMark> CacheMarks::read(const Fields& fields) {
   const auto control = fields.object("cache_control");
   if (!control) return std::nullopt;

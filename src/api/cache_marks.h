@@ -15,6 +15,14 @@ namespace kvern::api {
 /// "5m", "30m", "1h" or "<N>s" with N of 1..86400, in seconds; nullopt for anything else.
 std::optional<std::uint32_t> ttl_seconds(std::string_view ttl);
 
+/// A content part, and the mark on it.
+struct MarkedPart {
+  ir::Part part;
+  std::optional<ir::CacheMark> cache;
+};
+/// Each becomes a block.
+void add_blocks(std::vector<MarkedPart> parts, std::vector<ir::Block>& out);
+
 /// The marks of one body, read in the order of the prompt: tools, system, messages.
 class CacheMarks {
  public:

@@ -15,7 +15,4 @@ struct DataUrl {
 /// nullopt unless it is `data:[type][;parameters];base64,DATA` with valid base64.
 std::optional<DataUrl> parse_data_url(std::string_view url);
 
-/// nullopt where `text` is no base64 of the usual alphabet with its padding.
-std::optional<std::string> decode_base64(std::string_view text);
-
 }  // namespace kvern::api

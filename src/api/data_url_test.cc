@@ -17,12 +17,5 @@ TEST(DataUrl, OnlyBase64IsTaken) {
   }
 }
 
-TEST(DataUrl, DecodesBase64) {
-  EXPECT_EQ(decode_base64("aGVsbG8="), "hello");
-  EXPECT_EQ(decode_base64(""), "");
-  EXPECT_FALSE(decode_base64("aGVsbG8"));
-  EXPECT_FALSE(decode_base64("aGVs bG8="));
-}
-
 }  // namespace
 }  // namespace kvern::api

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "api/base64.h"
 #include "api/data_url.h"
 #include "base/text.h"
 
@@ -31,7 +32,7 @@ std::optional<ir::Document> decode_file(const Fields& fields) {
   fields.string("filename", Limit::kNameBytes, document.title);
   if (!fields.required("file_data") || !fields.string("file_data", data)) return std::nullopt;
   auto url = data.starts_with("data:") ? parse_data_url(data)
-             : decode_base64(data)     ? std::optional(DataUrl{"application/octet-stream", data})
+             : from_base64(data)       ? std::optional(DataUrl{"application/octet-stream", data})
                                        : std::nullopt;
   if (!url) {
     decoding.fail(fields.path("file_data"), "must be base64 or a data: URL with base64");
@@ -39,7 +40,7 @@ std::optional<ir::Document> decode_file(const Fields& fields) {
   }
   document.media_type = std::move(url->media_type);
   if (document.media_type.starts_with("text/")) {
-    document.text = *decode_base64(url->base64);
+    document.text = *from_base64(url->base64);
     if (is_utf8(document.text)) return document;
     decoding.fail(fields.path("file_data"), "must be UTF-8 where the file is text");
     return std::nullopt;

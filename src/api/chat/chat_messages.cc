@@ -21,12 +21,6 @@ std::optional<ir::Role> role_of(std::string_view name) {
   return std::nullopt;
 }
 
-/// A part of a content, and where the prompt up to it is to be kept.
-struct Piece {
-  ir::Part part;
-  std::optional<ir::CacheMark> cache;
-};
-
 struct PartType {
   std::string_view name;
   std::optional<ir::Part> (*decode)(const Fields& part);
@@ -63,7 +57,8 @@ std::optional<ir::Part> file_part(const Fields& part) {
 constexpr std::array kPartTypes{PartType{"text", text_part}, PartType{"refusal", refusal_part},
                                 PartType{"image_url", image_part}, PartType{"file", file_part}};
 
-void decode_part(json::Value value, const Path& path, Decoding& decoding, CacheMarks& marks, std::vector<Piece>& out) {
+void decode_part(json::Value value, const Path& path, Decoding& decoding, CacheMarks& marks,
+                 std::vector<MarkedPart>& out) {
   if (!value.is(json::Kind::kObject)) return decoding.wrong_type(path, "an object", value.kind());
   const Fields part(value, path, decoding);
   std::string name;
@@ -79,8 +74,8 @@ void decode_part(json::Value value, const Path& path, Decoding& decoding, CacheM
 }
 
 /// null, a string, or an array of parts, which stay apart. A mark on the message stands for one on its last part.
-std::vector<Piece> decode_content(const Fields& message, CacheMarks& marks) {
-  std::vector<Piece> out;
+std::vector<MarkedPart> decode_content(const Fields& message, CacheMarks& marks) {
+  std::vector<MarkedPart> out;
   const auto content = message.find("content");
   if (!content) return out;
   Decoding& decoding = message.decoding();
@@ -100,12 +95,6 @@ std::vector<Piece> decode_content(const Fields& message, CacheMarks& marks) {
   const auto mark = marks.read(message);
   if (mark && !out.empty()) out.back().cache = mark;
   return out;
-}
-
-void add_blocks(std::vector<Piece> pieces, std::vector<ir::Block>& out) {
-  for (Piece& piece : pieces) {
-    std::visit([&](auto& content) { out.push_back({std::move(content), piece.cache}); }, piece.part);
-  }
 }
 
 /// Clients give reasoning back under the name they read it from; `reasoning_details` is a list of texts.
@@ -202,7 +191,7 @@ ir::Message decode_message(json::Value value, const Path& path, Decoding& decodi
     if (fields.required("tool_call_id")) fields.string("tool_call_id", Limit::kIdBytes, result.call_id);
     result.name = out.name;
     std::optional<ir::CacheMark> mark;
-    for (Piece& piece : decode_content(fields, marks)) {
+    for (MarkedPart& piece : decode_content(fields, marks)) {
       result.parts.push_back(std::move(piece.part));
       if (piece.cache) mark = piece.cache;
     }

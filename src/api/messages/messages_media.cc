@@ -15,7 +15,7 @@ bool decode_bytes(const Fields& source, std::string& media_type, std::string& da
   if (!source.required("media_type") || !source.string("media_type", Limit::kNameBytes, media_type)) return false;
   if (media_type.empty()) decoding.fail(source.path("media_type"), "must not be empty");
   if (!source.required("data") || !source.string("data", data)) return false;
-  if (!is_base64(data)) decoding.fail(source.path("data"), "must be base64");
+  if (data.empty() || !from_base64(data)) decoding.fail(source.path("data"), "must be base64");
   return !decoding.failed();
 }
 

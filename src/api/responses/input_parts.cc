@@ -9,19 +9,19 @@
 namespace kvern::api {
 namespace {
 
-void add_image(const Fields& part, std::vector<ir::Part>& out) {
+void add_image(const Fields& part, std::vector<MarkedPart>& out) {
   refuse_file_id(part);
   auto image = decode_image_url(part, "image_url");
   if (!image) return;
   part.string("detail", Limit::kNameBytes, image->detail);
-  out.emplace_back(*std::move(image));
+  out.push_back({*std::move(image), std::nullopt});
 }
 
-void add_file(const Fields& part, std::vector<ir::Part>& out) {
-  if (auto file = decode_file(part)) out.emplace_back(*std::move(file));
+void add_file(const Fields& part, std::vector<MarkedPart>& out) {
+  if (auto file = decode_file(part)) out.push_back({*std::move(file), std::nullopt});
 }
 
-void decode_part(json::Value value, const Path& path, Decoding& decoding, std::vector<ir::Part>& out) {
+void decode_part(json::Value value, const Path& path, Decoding& decoding, std::vector<MarkedPart>& out) {
   if (!value.is(json::Kind::kObject)) return decoding.wrong_type(path, "an object", value.kind());
   const Fields part(value, path, decoding);
   std::string type;
@@ -38,25 +38,28 @@ void decode_part(json::Value value, const Path& path, Decoding& decoding, std::v
   }
   const std::string_view name = refusal ? "refusal" : "text";
   ir::Text text;
-  if (part.required(name) && part.string(name, text.text)) out.emplace_back(std::move(text));
+  if (part.required(name) && part.string(name, text.text)) out.push_back({std::move(text), std::nullopt});
 }
 
 }  // namespace
 
-std::vector<ir::Part> decode_input_parts(const Fields& item, std::string_view key) {
-  std::vector<ir::Part> out;
+std::vector<MarkedPart> decode_input_parts(const Fields& item, std::string_view key, CacheMarks* marks) {
+  std::vector<MarkedPart> out;
   const auto content = item.find(key);
   if (!content) return out;
   Decoding& decoding = item.decoding();
   const Path path = item.path(key);
   if (content->is(json::Kind::kString)) {
-    out.emplace_back(ir::Text{content->string()});
+    out.push_back({ir::Text{content->string()}, std::nullopt});
   } else if (content->is(json::Kind::kArray)) {
     if (!decoding.within(Limit::kParts, content->size(), path)) return out;
     std::size_t index = 0;
     for (const auto& child : content->children()) {
       if (decoding.failed()) break;
-      decode_part(child.value, element_of(path, index++), decoding, out);
+      const std::size_t before = out.size();
+      const Path place = element_of(path, index++);
+      decode_part(child.value, place, decoding, out);
+      if (marks != nullptr && out.size() > before) out.back().cache = marks->read(Fields(child.value, place, decoding));
     }
   } else {
     decoding.wrong_type(path, "a string or an array of parts", content->kind());
@@ -66,8 +69,8 @@ std::vector<ir::Part> decode_input_parts(const Fields& item, std::string_view ke
 
 std::string joined_texts(const Fields& item, std::string_view key) {
   std::string out;
-  for (const ir::Part& part : decode_input_parts(item, key)) {
-    if (const auto* text = std::get_if<ir::Text>(&part)) out += text->text;
+  for (const MarkedPart& marked : decode_input_parts(item, key, nullptr)) {
+    if (const auto* text = std::get_if<ir::Text>(&marked.part)) out += text->text;
   }
   return out;
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "api/body.h"
@@ -40,7 +42,7 @@ class ResponsesDecoder {
     begin();
     ir::Request& request = out_.call.request;
     out_.call.stream = decode_stream_options(fields_).stream;
-    ResponsesTools tools = decode_responses_tools(fields_);
+    ResponsesTools tools = decode_responses_tools(fields_, &marks_);
     std::string choice_echo;
     request.tool_choice = decode_responses_tool_choice(fields_, tools, choice_echo);
     take_input(tools.names);
@@ -98,7 +100,7 @@ class ResponsesDecoder {
 
   void take_input(ToolNames& names) {
     ResponsesInput input =
-        decode_responses_input(fields_, options_.seal, context_.tenant, known_ ? &*items_ : nullptr, names);
+        decode_responses_input(fields_, options_.seal, context_.tenant, known_ ? &*items_ : nullptr, names, marks_);
     put_instructions(fields_, input.messages);
     out_.call.request.prompt = std::move(input.messages);
     out_.call.left_out = std::move(input.left_out);
@@ -108,6 +110,7 @@ class ResponsesDecoder {
   void decode_common() {
     decode_template_options(fields_, out_.call.request.template_options);
     decode_hints(fields_, out_.call.request, out_.call.left_out);
+    std::ranges::move(marks_.take_clipped(), std::back_inserter(out_.call.left_out));
   }
 
   ResponsePlan plan() const {
@@ -128,6 +131,7 @@ class ResponsesDecoder {
   const DecodeContext& context_;
   const bool known_;  // what is needed is there, as far as it exists
   std::optional<HistoryItems> items_;
+  CacheMarks marks_{CacheMarks::Excess::kClip};
   ResponsesCall out_;
 };
 

@@ -32,6 +32,9 @@ class InputDecoder {
         continues_(fields.has("previous_response_id")),
         names_(names) {}
 
+  /// From here on marks are read.
+  void take_marks(CacheMarks& marks) { marks_ = &marks; }
+
   void add(json::Value value, const Path& path) {
     if (!value.is(json::Kind::kObject)) return decoding_.wrong_type(path, "an object", value.kind());
     const Fields item(value, path, decoding_);
@@ -43,6 +46,7 @@ class InputDecoder {
     const auto kind = std::ranges::find(kKinds, type, &Kind::type);
     if (kind != kKinds.end()) {
       (this->*kind->add)(item);
+      mark_last_block(item);
     } else if (std::ranges::find(kOfServers, type) != kOfServers.end()) {
       out_.left_out.push_back(path.str() + " " + type);
     } else {
@@ -58,6 +62,14 @@ class InputDecoder {
     void (InputDecoder::*add)(const Fields& item);
   };
 
+  void mark_last_block(const Fields& item) {
+    if (marks_ == nullptr || decoding_.failed()) return;
+    const auto mark = marks_->read(item);
+    if (mark && !out_.messages.empty() && !out_.messages.back().blocks.empty()) {
+      out_.messages.back().blocks.back().cache = mark;
+    }
+  }
+
   void add_message(const Fields& item) {
     std::string name;
     if (!item.required("role") || !item.string("role", name)) return;
@@ -70,7 +82,7 @@ class InputDecoder {
     item.string("phase", phase);
     if (!item.required("content")) return;
     ir::Message& message = *role == ir::Role::kAssistant ? assistant() : begin(*role);
-    for (ir::Part& part : decode_input_parts(item, "content")) add_block(message, std::move(part));
+    add_blocks(decode_input_parts(item, "content", marks_), message.blocks);
   }
 
   void add_reasoning(const Fields& item) {
@@ -134,8 +146,14 @@ class InputDecoder {
     ir::ToolResult result;
     result.kind = kind;
     result.call_id = call_id(item);
-    if (item.required("output")) result.parts = decode_input_parts(item, "output");
-    begin(ir::Role::kTool).blocks.push_back({std::move(result), std::nullopt});
+    std::optional<ir::CacheMark> mark;
+    if (item.required("output")) {
+      for (MarkedPart& marked : decode_input_parts(item, "output", marks_)) {
+        if (marked.cache) mark = marked.cache;  // a result is kept as a whole
+        result.parts.push_back(std::move(marked.part));
+      }
+    }
+    begin(ir::Role::kTool).blocks.push_back({std::move(result), mark});
   }
 
   /// Its output is a string or a structure of its own; the model reads that as it stands.
@@ -162,7 +180,7 @@ class InputDecoder {
 
   /// Tools that came in the middle are described there: in the list of all they would change the prompt from its start.
   std::string found_tools(const Fields& item) {
-    const ResponsesTools found = decode_responses_tools(item);
+    const ResponsesTools found = decode_responses_tools(item, marks_);
     for (const ir::Tool& tool : found.tools) {
       const std::string name = ir::prompt_name(tool.tool_namespace, tool.name);
       // The same tool may be found again; one of that name in the list stays what it is.
@@ -210,10 +228,6 @@ class InputDecoder {
     if (item.string("call_id", Limit::kIdBytes, id)) return id;
     if (!item.string("id", Limit::kIdBytes, id)) (void)item.required("call_id");
     return id;
-  }
-
-  static void add_block(ir::Message& message, ir::Part part) {
-    std::visit([&](auto& content) { message.blocks.push_back({std::move(content), std::nullopt}); }, part);
   }
 
   ir::Message& begin(ir::Role role) {
@@ -269,6 +283,7 @@ class InputDecoder {
   const HistoryItems* const history_;  // nullptr: not known yet
   const bool continues_;
   ToolNames& names_;
+  CacheMarks* marks_ = nullptr;
   ResponsesInput out_;
   std::uint64_t calls_ = 0;  // of the last assistant message
 };
@@ -279,7 +294,7 @@ std::string reasoning_purpose(std::string_view tenant) { return "responses reaso
 std::string compaction_purpose(std::string_view tenant) { return "responses compaction of " + std::string(tenant); }
 
 ResponsesInput decode_responses_input(const Fields& fields, const Seal& seal, std::string_view tenant,
-                                      const HistoryItems* history, ToolNames& names) {
+                                      const HistoryItems* history, ToolNames& names, CacheMarks& marks) {
   InputDecoder decoder(fields, seal, tenant, history, names);
   Decoding& decoding = fields.decoding();
   const bool continues = fields.has("previous_response_id");
@@ -288,6 +303,7 @@ ResponsesInput decode_responses_input(const Fields& fields, const Seal& seal, st
     if (!decoding.within(Limit::kMessages, history->conversation().size(), path)) return {};
     for (const json::Value item : history->conversation()) decoder.add(item, path);
   }
+  decoder.take_marks(marks);
   const auto input = fields.find("input");
   // What goes on may need no further word.
   if (!input && (continues || !fields.required("input"))) return decoder.take();

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "api/cache_marks.h"
 #include "api/fields.h"
 #include "api/responses/response_history.h"
 #include "api/responses/tool_names.h"
@@ -31,8 +32,9 @@ std::string compaction_purpose(std::string_view tenant);
 
 /// The stored conversation, then the body's own items. Without a history references are gathered, not resolved; with
 /// one, what it has not is not found. Thinking comes from `encrypted_content` where `seal` opens it, else from
-/// `content`, else from `summary`. Tools that a search found are added to `names`.
+/// `content`, else from `summary`. Tools that a search found are added to `names`. Cache marks may stand on an item or
+/// on a part of it; those of the stored conversation had their time when they came, so they are not read again.
 ResponsesInput decode_responses_input(const Fields& fields, const Seal& seal, std::string_view tenant,
-                                      const HistoryItems* history, ToolNames& names);
+                                      const HistoryItems* history, ToolNames& names, CacheMarks& marks);
 
 }  // namespace kvern::api

@@ -100,6 +100,31 @@ TEST_F(Responses, StreamedItemsAreThoseOfTheWholeAnswer) {
   EXPECT_EQ(done[4].at("arguments"), "{}");
 }
 
+TEST_F(Responses, CacheMarksAreReadEverywhereAndClipped) {
+  const std::string mark = R"("cache_control":{"type":"ephemeral","ttl":"600s"})";
+  auto call = decode(R"({"tools":[{"type":"function","name":"t",)" + mark + R"(}],"input":[
+      {"role":"user","content":[{"type":"input_text","text":"a",)" +
+                     mark + R"(},{"type":"input_text","text":"b"}]},
+      {"type":"function_call","call_id":"c","name":"t","arguments":"{}",)" +
+                     mark + R"(},
+      {"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"o",
+        "cache_control":{"type":"ephemeral","ttl":"1h"}}]},
+      {"role":"user","content":"z",)" +
+                     mark + "}]}");
+  ASSERT_TRUE(call.ok());
+  const ir::Request& request = call->request;
+  EXPECT_EQ(request.tools[0].cache, (ir::CacheMark{600}));
+  std::vector<std::uint32_t> marks;  // by block, 0 for none
+  for (const ir::Message& message : std::get<std::vector<ir::Message>>(request.prompt)) {
+    for (const ir::Block& block : message.blocks) marks.push_back(block.cache ? block.cache->ttl_seconds : 0);
+  }
+  EXPECT_EQ(marks, (std::vector<std::uint32_t>{600, 0, 600, 600, 0}));
+  const std::vector<std::string> told{"input[2].output[0].cache_control clipped to 600 s: longer ones come first",
+                                      "input[3].cache_control dropped: a request has at most 4"};
+  EXPECT_EQ(call->left_out, told);
+  EXPECT_FALSE(decode(R"({"input":[{"role":"user","content":"z","cache_control":{"type":"forever"}}]})").ok());
+}
+
 TEST_F(Responses, EventsComeInTheirOrder) {
   const auto events = stream(std::string(R"({"input":"hi","stream":true,)") + kTools + "}", kEverything);
   const std::vector<std::string> wanted{"created",

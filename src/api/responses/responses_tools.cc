@@ -28,7 +28,7 @@ std::string with_keys(json::Value object, std::initializer_list<std::string_view
 
 class ToolsDecoder {
  public:
-  explicit ToolsDecoder(Decoding& decoding) : decoding_(decoding) {}
+  ToolsDecoder(Decoding& decoding, CacheMarks* marks) : decoding_(decoding), marks_(marks) {}
 
   /// The tools of an array; inside a namespace only those it can hold.
   void add_all(json::Value array, const Path& path, const std::string& space) {
@@ -72,7 +72,7 @@ class ToolsDecoder {
     ir::Tool tool = named_tool(fields, space, ir::ToolKind::kFunction);
     read_parameters(fields, tool);
     fields.boolean("strict", tool.strict);
-    keep(std::move(tool), ItemTool::kFunction, fields.path("name"));
+    keep(std::move(tool), ItemTool::kFunction, fields, "name");
   }
 
   void add_custom(const Fields& fields, const std::string& space) {
@@ -81,7 +81,7 @@ class ToolsDecoder {
       const Path path = fields.path("format");
       read_format(Fields(*format, path, decoding_), tool);
     }
-    keep(std::move(tool), ItemTool::kCustom, fields.path("name"));
+    keep(std::move(tool), ItemTool::kCustom, fields, "name");
   }
 
   void read_format(const Fields& fields, ir::Tool& tool) {
@@ -124,7 +124,7 @@ class ToolsDecoder {
     tool.name = kToolSearchName;
     fields.string("description", Limit::kToolDescriptionBytes, tool.description);
     read_parameters(fields, tool);
-    keep(std::move(tool), ItemTool::kToolSearch, fields.path("type"));
+    keep(std::move(tool), ItemTool::kToolSearch, fields, "type");
   }
 
   void leave_out(std::string type, const Path& path, const std::string& space) {
@@ -155,9 +155,11 @@ class ToolsDecoder {
     }
   }
 
-  void keep(ir::Tool tool, ItemTool item, const Path& path) {
+  /// `named` is the field that its name came from.
+  void keep(ir::Tool tool, ItemTool item, const Fields& fields, std::string_view named) {
     const std::string name = ir::prompt_name(tool.tool_namespace, tool.name);
-    if (out_.names.contains(name)) return decoding_.fail(path, "stands for two tools: " + shown(name));
+    if (out_.names.contains(name)) return decoding_.fail(fields.path(named), "stands for two tools: " + shown(name));
+    if (marks_ != nullptr && !decoding_.failed()) tool.cache = marks_->read(fields);
     out_.names.add(name, {item, tool.tool_namespace, tool.name});
     out_.tools.push_back(std::move(tool));
   }
@@ -168,6 +170,7 @@ class ToolsDecoder {
   }
 
   Decoding& decoding_;
+  CacheMarks* const marks_;
   ResponsesTools out_;
   std::string echo_;
 };
@@ -238,9 +241,10 @@ void decode_object(const Fields& choice, const ResponsesTools& tools, ir::ToolCh
 
 }  // namespace
 
-ResponsesTools decode_responses_tools(const Fields& fields, std::string_view key) {
-  ToolsDecoder decoder(fields.decoding());
-  if (const auto tools = fields.array(key)) decoder.add_all(*tools, fields.path(key), {});
+ResponsesTools decode_responses_tools(const Fields& fields, CacheMarks* marks) {
+  constexpr std::string_view kKey = "tools";
+  ToolsDecoder decoder(fields.decoding(), marks);
+  if (const auto tools = fields.array(kKey)) decoder.add_all(*tools, fields.path(kKey), {});
   return decoder.take();
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "api/cache_marks.h"
 #include "api/fields.h"
 #include "api/responses/tool_names.h"
 #include "ir/request.h"
@@ -23,9 +24,9 @@ struct ResponsesTools {
   std::vector<std::string> left_out;  // "tools[3] web_search"
 };
 
-/// Reads the array `key` of an object that has tools, if it is there. Two tools whom the model would know by one name
-/// are a fault.
-ResponsesTools decode_responses_tools(const Fields& fields, std::string_view key = "tools");
+/// Reads the array `tools` of an object, if it is there. Two tools whom the model would know by one name are a fault.
+/// Without `marks` those on tools are not read.
+ResponsesTools decode_responses_tools(const Fields& fields, CacheMarks* marks);
 
 /// With `echo` as JSON. A choice that names a tool needs it to be there.
 ir::ToolChoice decode_responses_tool_choice(const Fields& fields, const ResponsesTools& tools, std::string& echo);
