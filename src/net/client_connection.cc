@@ -162,6 +162,7 @@ void ClientConnection::on_readable() {
     close();
     return owner->on_rest_ended(id);
   }
+  if (request_->peer_sends_at_once) delay_acknowledgement(socket_->native_handle());
   std::string& buffer = owner_->scratch();
   std::size_t received = 0;
   switch (receive(socket_->native_handle(), buffer.data(), buffer.size(), received)) {

@@ -29,6 +29,10 @@ struct ClientRequest {
   std::chrono::milliseconds first_byte_deadline{60'000};
   /// Between reads, once bytes have come.
   std::chrono::milliseconds between_deadline{60'000};
+  /// The peer sends small pieces as they come (TCP_NODELAY), so it never waits for an acknowledgement, and they may
+  /// come late and for several pieces at once: a packet and its way through the kernel less for every other event of a
+  /// stream. Where a peer does wait (Nagle's algorithm), that would hold its next piece back for up to 40 ms.
+  bool peer_sends_at_once = false;
   std::size_t header_bytes_max = 64U << 10U;
   std::size_t body_bytes_max = 64U << 20U;
 };

@@ -76,6 +76,8 @@ IoStatus send_parts(int fd, std::string_view first, std::string_view second, std
   return status_of(count, sent);
 }
 
+void delay_acknowledgement(int fd) { set_option(fd, IPPROTO_TCP, TCP_QUICKACK, 0); }
+
 IoStatus receive(int fd, char* buffer, std::size_t size, std::size_t& received) {
   ssize_t count = 0;
   do {

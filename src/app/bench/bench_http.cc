@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <charconv>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <thread>
 
 #include "app/bench/child_process.h"
@@ -70,13 +72,62 @@ std::string script() {
     return fmt::format("{{\"match\": \"{}\", \"text\": \"{}\", \"itl_ms\": {}, \"repeat\": true}}\n", match, text,
                        itl_ms);
   };
-  return line("at once", words(16), 0) + line("paced", words(kPacedEvents), kPacedMs) + line("held", words(15), 200);
+  // Thinking, text and a tool call; the markup takes tokens too.
+  const auto work = [&](std::uint32_t count) {
+    return fmt::format(
+        "<think>{0}</think>{0}<tool_call>{{\\\"name\\\": \\\"note\\\", \\\"arguments\\\": "
+        "{{\\\"text\\\": \\\"{0}\\\"}}}}</tool_call>",
+        words(count));
+  };
+  return line("at once", words(16), 0) + line("paced", words(kPacedEvents), kPacedMs) + line("held", words(15), 200) +
+         line("work fast", work(1), 0) + line("work evenly", work(kPacedEvents / 3), kPacedMs) +
+         line("work slowly", work(1), 200);
 }
 
-std::string chat(std::string_view words, bool stream) {
-  return fmt::format(R"({{"messages": [{{"role": "user", "content": "Answer {}, please."}}], "stream": {}}})", words,
-                     stream);
-}
+/// A way to ask for an answer. `fields` is its body but for the words and `stream`, which come in that order.
+struct Api {
+  const char* name;
+  const char* path;
+  const char* body;
+
+  net::LoadOptions ask(std::string_view words, bool stream, std::uint32_t connections) const {
+    net::LoadOptions options;
+    options.path = path;
+    options.body = fmt::format(fmt::runtime(body), words, stream);
+    options.connections = connections;
+    return options;
+  }
+  /// One answer a connection.
+  net::LoadOptions ask_once(std::string_view words, std::uint32_t connections) const {
+    net::LoadOptions options = ask(words, true, connections);
+    options.requests_max = connections;
+    return options;
+  }
+};
+
+constexpr Api kChat{"chat", "/v1/chat/completions",
+                    R"({{"messages": [{{"role": "user", "content": "Answer {}, please."}}], "stream": {}}})"};
+
+/// The three APIs at work: each with a tool, and an answer of thinking, text and a call of it.
+constexpr std::array kAtWork{
+    Api{"chat", "/v1/chat/completions",
+        R"({{"messages": [{{"role": "user", "content": "Now {}, please."}}], "stream": {}, "tools":)"
+        R"([{{"type": "function", "function": {{"name": "note", "parameters": {{"type": "object"}}}}}}]}})"},
+    Api{"messages", "/v1/messages",
+        R"({{"messages": [{{"role": "user", "content": "Now {}, please."}}], "stream": {}, "max_tokens": 9000,)"
+        R"("thinking": {{"type": "enabled", "budget_tokens": 8000}}, "model": "m",)"
+        R"("tools": [{{"name": "note", "input_schema": {{"type": "object"}}}}]}})"},
+    Api{"responses", "/v1/responses",
+        R"({{"input": "Now {}, please.", "stream": {}, "store": false,)"
+        R"("tools": [{{"type": "function", "name": "note", "parameters": {{"type": "object"}}}}]}})"},
+    Api{"responses_stored", "/v1/responses",
+        R"({{"input": "Now {}, please.", "stream": {}, "store": true,)"
+        R"("tools": [{{"type": "function", "name": "note", "parameters": {{"type": "object"}}}}]}})"}};
+
+using Names = std::span<const std::string_view>;
+constexpr std::array<std::string_view, 5> kAll{"in_process", "relay", "nginx", "worker", "through_worker"};
+constexpr std::array<std::string_view, 4> kForChat{"in_process", "relay", "nginx", "through_worker"};
+constexpr std::array<std::string_view, 3> kForEvents{"in_process", "relay", "through_worker"};
 
 struct Target {
   std::string name;
@@ -172,7 +223,8 @@ class Bench {
     const std::pair<const char*, Result<object> (Bench::*)()> cases[] = {{"streams", &Bench::streams},
                                                                          {"one_connection", &Bench::one_connection},
                                                                          {"rate", &Bench::rate},
-                                                                         {"paced", &Bench::paced}};
+                                                                         {"paced", &Bench::paced},
+                                                                         {"at_work", &Bench::at_work}};
     for (const auto& [name, measure] : cases) {
       write_stderr(fmt::format("kvern bench http: {}\n", name));
       auto figures = (this->*measure)();
@@ -191,7 +243,8 @@ class Bench {
       words.insert(words.end(), quiet.begin(), quiet.end());
       return words;
     };
-    if (auto added = add(start_own("in_process", with({"serve", "--engine", engine}))); !added) return added;
+    in_process_ = with({"serve", "--engine", engine, "--alias", "m", "--state-dir", workspace_.folder()});
+    if (auto added = add(start_own("in_process", in_process_)); !added) return added;
     if (auto added = add(start_own("relay", {"bench", "relay", "--origin", std::to_string(targets_[0].port)}));
         !added) {
       return added;
@@ -203,7 +256,8 @@ class Bench {
         "workers.yaml",
         fmt::format("workers: [{{name: w, kind: kvern, url: \"http://127.0.0.1:{}\", tokenizer: \"{}\"}}]\n",
                     targets_.back().port, default_model_path()));
-    return add(start_own("through_worker", with({"serve", "--workers", workers})));
+    return add(start_own("through_worker",
+                         with({"serve", "--workers", workers, "--state-dir", workspace_.folder() + "/routed"})));
   }
   Result<void> add(Result<Target> target) {
     if (!target) return target.error();
@@ -223,11 +277,12 @@ class Bench {
     return result;
   }
 
-  /// Measures every target in turn, `rounds_` times, so that all see the same hours of the machine.
-  Result<object> each(const std::function<Result<void>(const Target&, Series&)>& measure) {
+  /// Measures those targets in turn, `rounds_` times, so that all see the same hours of the machine.
+  Result<object> each(Names names, const std::function<Result<void>(const Target&, Series&)>& measure) {
     std::vector<Series> series(targets_.size());
     for (int round = 0; round < rounds_; ++round) {
       for (std::size_t i = 0; i < targets_.size(); ++i) {
+        if (std::ranges::find(names, targets_[i].name) == names.end()) continue;
         if (auto done = measure(targets_[i], series[i]); !done) return done.error();
       }
     }
@@ -240,7 +295,7 @@ class Bench {
 
   /// JSON answers of 16 tokens, one after the other. Completions, which worker and server both speak.
   Result<object> one_connection() {
-    return each([&](const Target& target, Series& series) -> Result<void> {
+    return each(kAll, [&](const Target& target, Series& series) -> Result<void> {
       net::LoadOptions options;
       options.path = "/v1/completions";
       options.body = R"({"model": "", "prompt": "Answer at once, please."})";
@@ -256,13 +311,11 @@ class Bench {
   }
 
   /// Chat requests with JSON answers of 16 tokens, as many as go.
-  Result<object> rate() {
-    return each([&](const Target& target, Series& series) -> Result<void> {
-      if (target.name == "worker") return {};  // speaks no chat
-      net::LoadOptions options;
-      options.body = chat("at once", false);
-      options.connections = kRateConnections;
-      options.send_for = kMeasuredFor;
+  Result<object> rate() { return rate_of(kChat.ask("at once", false, kRateConnections), kForChat); }
+
+  Result<object> rate_of(net::LoadOptions options, Names names) {
+    options.send_for = kMeasuredFor;
+    return each(names, [&](const Target& target, Series& series) -> Result<void> {
       double cpu_us = 0;
       const auto result = load(target, options, cpu_us);
       if (!result) return result.error();
@@ -275,14 +328,11 @@ class Bench {
   }
 
   /// Streams of 200 tokens, 10 ms apart, as a model decodes.
-  Result<object> paced() {
+  Result<object> paced() { return paced_of(kChat.ask_once("paced", kPacedStreams), kForChat); }
+
+  Result<object> paced_of(const net::LoadOptions& options, Names names) {
     std::map<std::string, std::vector<double>> costs;
-    auto out = each([&](const Target& target, Series& series) -> Result<void> {
-      if (target.name == "worker") return {};
-      net::LoadOptions options;
-      options.body = chat("paced", true);
-      options.connections = kPacedStreams;
-      options.requests_max = kPacedStreams;
+    auto out = each(names, [&](const Target& target, Series& series) -> Result<void> {
       double cpu_us = 0;
       const auto writes = writes_of(target);
       const auto result = load(target, options, cpu_us);
@@ -311,29 +361,51 @@ class Bench {
 
   /// What an open stream keeps in memory. The first of all: later ones would find memory that other loads left.
   Result<object> streams() {
-    return each([&](const Target& target, Series& series) -> Result<void> {
-      if (target.name == "worker" || !series.empty()) return {};  // memory does not vary: once
-      const double before = static_cast<double>(target.process->resident_bytes());
-      net::LoadOptions options;
-      options.body = chat("held", true);
-      options.connections = kHeldStreams;
-      options.requests_max = kHeldStreams;
-      double peak = before;
-      std::atomic<bool> done{false};
-      std::thread sampler([&] {
-        while (!done.load()) {
-          peak = std::max(peak, static_cast<double>(target.process->resident_bytes()));
-          std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        }
-      });
-      double cpu_us = 0;
-      const auto result = load(target, options, cpu_us);
-      done.store(true);
-      sampler.join();
-      if (!result) return result.error();
-      series["kb_per_stream"].push_back((peak - before) / 1024 / kHeldStreams);
-      return {};
+    object out;
+    for (const Target& target : targets_) {
+      if (target.name == "worker") continue;
+      auto kb = kb_per_stream(target, kChat.ask_once("held", kHeldStreams));
+      if (!kb) return kb.error();
+      out[target.name] = object{{"kb_per_stream", *kb}};
+    }
+    return out;
+  }
+
+  /// Memory does not vary: once.
+  Result<double> kb_per_stream(const Target& target, const net::LoadOptions& options) const {
+    const double before = static_cast<double>(target.process->resident_bytes());
+    double peak = before;
+    std::atomic<bool> done{false};
+    std::thread sampler([&] {
+      while (!done.load()) {
+        peak = std::max(peak, static_cast<double>(target.process->resident_bytes()));
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      }
     });
+    double cpu_us = 0;
+    const auto result = load(target, options, cpu_us);
+    done.store(true);
+    sampler.join();
+    if (!result) return result.error();
+    return (peak - before) / 1024 / kHeldStreams;
+  }
+
+  /// The same figures for each API, with thinking, text and a tool call in the answer.
+  Result<object> at_work() {
+    object out;
+    for (const Api& api : kAtWork) {
+      write_stderr(fmt::format("kvern bench http: {} at work\n", api.name));
+      const auto fresh = start_own("in_process", in_process_);  // for its memory
+      if (!fresh) return fresh.error();
+      const auto kb = kb_per_stream(*fresh, api.ask_once("work slowly", kHeldStreams));
+      if (!kb) return kb.error();
+      auto rate = rate_of(api.ask("work fast", false, kRateConnections), Names(kForEvents).first(1));
+      if (!rate) return rate.error();
+      auto paced = paced_of(api.ask_once("work evenly", kPacedStreams), kForEvents);
+      if (!paced) return paced.error();
+      out[api.name] = object{{"kb_per_stream", *kb}, {"rate", *std::move(rate)}, {"paced", *std::move(paced)}};
+    }
+    return out;
   }
 
   /// The figures that are claimed, in one place.
@@ -355,11 +427,22 @@ class Bench {
         at("one_connection", "through_worker", "p50_us") - at("one_connection", "worker", "p50_us");
     summary["added_by_nginx_p50_us"] =
         at("one_connection", "nginx", "p50_us") - at("one_connection", "in_process", "p50_us");
+    for (const Api& api : kAtWork) {
+      const object& of_api = out["at_work"].as_object()[api.name].as_object();
+      const object& paced = of_api.at("paced").as_object();
+      const object& rate = of_api.at("rate").at("in_process").as_object();
+      summary[api.name] = object{{"cpu_us", rate.at("cpu_us_per_request")},
+                                 {"requests_per_s", rate.at("requests_per_s")},
+                                 {"event_vs_relay_in_process", paced.at("in_process").at("cost_vs_relay")},
+                                 {"event_vs_relay_through_worker", paced.at("through_worker").at("cost_vs_relay")},
+                                 {"kb_per_stream", of_api.at("kb_per_stream")}};
+    }
     out["summary"] = std::move(summary);
   }
 
   const int rounds_;
   const Workspace workspace_;
+  std::vector<std::string> in_process_;  // how it is started
   std::vector<Target> targets_;
 };
 

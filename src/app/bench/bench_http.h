@@ -1,5 +1,6 @@
 // `kvern bench http`: what the whole way of a request costs, from a client's bytes to the answer's, with the scripted
-// engine in the same process and behind a worker, beside nginx and a byte relay in the same run. Each is a process of
+// engine in the same process and behind a worker, beside nginx and a byte relay in the same run; then the same on each
+// API with thinking, text and a tool call in the answer. Each is a process of
 // its own, measured by its CPU time; the load comes from this process, so all share the machine's cores.
 #pragma once
 
@@ -9,7 +10,7 @@
 
 namespace kvern::app {
 
-/// Takes about a minute. `rounds` measures each case so often and gives medians. Progress goes to stderr.
+/// Takes about three minutes. `rounds` measures each case so often and gives medians. Progress goes to stderr.
 Result<boost::json::object> bench_http(int rounds);
 
 /// `kvern bench relay`: the floor, a program of its own for the above. Returns the exit status.

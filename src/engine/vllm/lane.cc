@@ -226,6 +226,7 @@ void Lane::send(const std::shared_ptr<Stream>& stream, const GenerateRequest& re
   call.first_byte_deadline = longest + std::chrono::seconds(5);
   call.between_deadline = longest + std::chrono::seconds(5);
   call.body_bytes_max = answer_bytes_max(request);
+  call.peer_sends_at_once = true;  // so do uvicorn, which serves vLLM, and kvern
   const TimePoint deadline = state_->now() + options.deadlines.first_token;  // connecting included
   stream->sent(client_->send(std::move(call), stream), deadline);
 }
