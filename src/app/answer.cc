@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "api/answer_extension.h"
+#include "base/text.h"
 
 namespace kvern::app {
 namespace {
@@ -105,7 +106,7 @@ void Answer::start_stream() {
   // Even a waiting client sees bytes: the head alone may sit in a proxy's buffer.
   if (out_.empty()) encoder_->keep_alive(out_);
   exchange_->write(out_);
-  out_.clear();
+  clear_buffer(out_);
 }
 
 void Answer::on_events(std::uint32_t choice, std::vector<ir::Event> events) {
@@ -136,7 +137,7 @@ void Answer::on_events(std::uint32_t choice, std::vector<ir::Event> events) {
   }
   if (stream_ && head_sent_ && !out_.empty()) {
     exchange_->write(out_);
-    out_.clear();
+    clear_buffer(out_);
     last_write_ = exchange_->loop().clock().now();
   }
 }

@@ -136,6 +136,12 @@ std::optional<std::string> percent_decode(std::string_view text) {
   return out;
 }
 
+void clear_buffer(std::string& text) {
+  constexpr std::size_t kKeep = 1024;
+  text.clear();
+  if (text.capacity() > kKeep) text.shrink_to_fit();
+}
+
 std::string join(std::span<const std::string> parts, std::string_view separator) {
   std::string joined;
   for (const auto& part : parts) {

@@ -37,6 +37,10 @@ std::string printable(std::string_view text);
 /// Percent-decoding as of RFC 3986; nullopt where a `%` is not followed by two hex digits.
 std::optional<std::string> percent_decode(std::string_view text);
 
+/// Empties a buffer of something that lives long, and gives back what one large piece made it take: room for small ones
+/// (1 KiB) stays.
+void clear_buffer(std::string& text);
+
 /// Joins with `separator`.
 std::string join(std::span<const std::string> parts, std::string_view separator);
 

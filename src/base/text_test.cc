@@ -90,5 +90,17 @@ TEST(Join, PutsSeparatorsBetween) {
   EXPECT_EQ(join({}, ", "), "");
 }
 
+TEST(Text, AClearedBufferKeepsRoomForSmallPiecesOnly) {
+  std::string buffer(500, 'x');
+  const std::size_t kept = buffer.capacity();
+  clear_buffer(buffer);
+  EXPECT_TRUE(buffer.empty());
+  EXPECT_EQ(buffer.capacity(), kept);
+  buffer.assign(5'000, 'x');
+  clear_buffer(buffer);
+  EXPECT_TRUE(buffer.empty());
+  EXPECT_LE(buffer.capacity(), 1'024U);
+}
+
 }  // namespace
 }  // namespace kvern

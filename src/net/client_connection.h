@@ -73,7 +73,8 @@ class ClientConnection final : public ReadWatch::Reader, public std::enable_shar
   std::string head_;
   std::size_t sent_ = 0;
   bool sent_all_ = false;
-  bool answered_ = false;  // a byte has come
+  bool answered_ = false;    // a byte has come
+  std::uint32_t reads_ = 0;  // on this connection
 
   TimePoint deadline_ = TimePoint::max();
   const char* deadline_message_ = "";

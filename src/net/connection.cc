@@ -4,6 +4,7 @@
 #include <charconv>
 #include <utility>
 
+#include "base/text.h"
 #include "net/response_head.h"
 #include "net/server_exchange.h"
 #include "net/shard.h"
@@ -23,8 +24,6 @@ constexpr std::size_t kPipelineBytes = 64U << 10U;
 /// What is discarded of a client that was refused, or pipelined too much, before the connection is reset. Discarding
 /// copies nothing, and a client that sends a whole body before it reads gets its answer.
 constexpr std::size_t kDiscardBytes = 64U << 20U;
-/// Buffers above this are freed when they are empty, so that a connection at rest is small.
-constexpr std::size_t kKeepCapacity = 4U << 10U;
 /// Announced lengths are believed for this much of a reservation before bytes have come.
 constexpr std::size_t kReserveBytes = 64U << 10U;
 
@@ -32,14 +31,6 @@ void append_chunk_head(std::string& out, std::size_t size) {
   std::array<char, 20> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), size, 16).ptr;
   out.append(digits.data(), end).append("\r\n");
-}
-
-void clear_small(std::string& text) {
-  if (text.capacity() > kKeepCapacity) {
-    text = std::string();
-  } else {
-    text.clear();
-  }
 }
 
 }  // namespace
@@ -267,7 +258,7 @@ void Connection::seal_chunk() {
   if (stream_.empty()) return;
   append_chunk_head(out_, stream_.size());
   out_.append(stream_).append("\r\n");
-  clear_small(stream_);
+  clear_buffer(stream_);
 }
 
 /// Sends what waits, in one call; false when the connection broke. What the kernel does not take waits in out_ for
@@ -285,14 +276,14 @@ bool Connection::send_now() {
     return false;
   }
   if (sent == first.size() + stream_.size() + end.size()) {
-    clear_small(out_);
+    clear_buffer(out_);
     out_sent_ = 0;
-    clear_small(stream_);
+    clear_buffer(stream_);
     return true;
   }
   out_.append(stream_).append(end);
   out_sent_ += sent;
-  clear_small(stream_);
+  clear_buffer(stream_);
   if (out_sent_ > out_.size() / 2) {
     out_.erase(0, out_sent_);
     out_sent_ = 0;

@@ -243,8 +243,11 @@ class Bench {
       words.insert(words.end(), quiet.begin(), quiet.end());
       return words;
     };
-    in_process_ = with({"serve", "--engine", engine, "--alias", "m", "--state-dir", workspace_.folder()});
-    if (auto added = add(start_own("in_process", in_process_)); !added) return added;
+    const auto serve = [&](const char* state) {
+      return with({"serve", "--engine", engine, "--alias", "m", "--state-dir", workspace_.folder() + state});
+    };
+    if (auto added = add(start_own("in_process", serve("/first"))); !added) return added;
+    fresh_ = serve("/fresh");
     if (auto added = add(start_own("relay", {"bench", "relay", "--origin", std::to_string(targets_[0].port)}));
         !added) {
       return added;
@@ -395,7 +398,7 @@ class Bench {
     object out;
     for (const Api& api : kAtWork) {
       write_stderr(fmt::format("kvern bench http: {} at work\n", api.name));
-      const auto fresh = start_own("in_process", in_process_);  // for its memory
+      const auto fresh = start_own("fresh", fresh_);  // for its memory
       if (!fresh) return fresh.error();
       const auto kb = kb_per_stream(*fresh, api.ask_once("work slowly", kHeldStreams));
       if (!kb) return kb.error();
@@ -442,7 +445,7 @@ class Bench {
 
   const int rounds_;
   const Workspace workspace_;
-  std::vector<std::string> in_process_;  // how it is started
+  std::vector<std::string> fresh_;  // how another of the first is started
   std::vector<Target> targets_;
 };
 
