@@ -39,8 +39,8 @@ enum class IoStatus { kOk, kWouldBlock, kClosed };
 /// caller waits for writability).
 IoStatus send_parts(int fd, std::string_view first, std::string_view second, std::string_view third, std::size_t& sent);
 
-/// Lets the kernel wait up to 40 ms for more before it acknowledges what is read (tcp(7), TCP_QUICKACK), until it had to
-/// wait that long: then it is to be told again.
+/// Lets the kernel wait up to 40 ms for more before it acknowledges what is read (tcp(7), TCP_QUICKACK), until it had
+/// to wait that long: then it is to be told again.
 void delay_acknowledgement(int fd);
 
 /// Reads once. kClosed on end of stream and on errors.
