@@ -22,14 +22,15 @@ function(kvern_unite target size)
   endif()
 endfunction()
 
-# kvern_room(NAME name ROOMS rooms... LIBS libraries... [EXCLUDE regex])
+# kvern_room(NAME name ROOMS rooms... LIBS libraries... [EXCLUDE regex] [THREADLESS])
 #
 # One room of the house: every .cc of src/<name> (but tests and fuzzers) becomes the library kvern_<name>; every
 # *_test.cc goes into the test program <name>_test; every *_fuzz.cc becomes a fuzz target, with KVERN_FUZZ one of the
 # whole build with a smoke run in ctest.
+# THREADLESS: nothing in it knows of threads (tests/arrows_test.py looks), so the thread sanitizer leaves its tests out.
 # Includes reach the rooms of ROOMS only by link order; tests/arrows_test.py holds them to the drawing.
 function(kvern_room)
-  cmake_parse_arguments(ROOM "" "NAME;EXCLUDE" "ROOMS;LIBS;TEST_LIBS" ${ARGN})
+  cmake_parse_arguments(ROOM "THREADLESS" "NAME;EXCLUDE" "ROOMS;LIBS;TEST_LIBS" ${ARGN})
   set(here ${CMAKE_SOURCE_DIR}/src/${ROOM_NAME})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${here}/*.cc)
   if(ROOM_EXCLUDE)
@@ -52,6 +53,9 @@ function(kvern_room)
     target_link_libraries(${target} INTERFACE kvern_flags ${rooms} ${ROOM_LIBS})
   endif()
 
+  if(ROOM_THREADLESS AND KVERN_SANITIZE STREQUAL "thread")
+    set(tests "")
+  endif()
   if(tests)
     add_executable(${ROOM_NAME}_test ${tests})
     target_link_libraries(${ROOM_NAME}_test PRIVATE ${target} ${ROOM_TEST_LIBS} GTest::gmock GTest::gtest_main)

@@ -93,6 +93,17 @@ class Arrows(unittest.TestCase):
                     with self.subTest(path=path), open(os.path.join(SRC, path), encoding="utf-8") as file:
                         self.assertIn("#pragma once", file.read())
 
+    def test_rooms_without_threads_know_of_none(self):
+        with open(os.path.join(SRC, "CMakeLists.txt"), encoding="utf-8") as file:
+            rooms = re.findall(r"kvern_room\(NAME (\w+) THREADLESS", file.read())
+        self.assertTrue(rooms)
+        for room in rooms:
+            for path in files(room):
+                with self.subTest(path=path), open(os.path.join(SRC, path), encoding="utf-8") as file:
+                    self.assertIsNone(re.search(r"#include <(thread|mutex|atomic|shared_mutex|future|condition_variable)>|"
+                                                r"\bthread_local\b", file.read()),
+                                      "then ThreadSanitizer has to run its tests: take THREADLESS from its kvern_room")
+
     def test_every_room_has_a_readme_of_one_screen(self):
         for room in MAY_INCLUDE:
             if not any(files(room)):
