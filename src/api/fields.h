@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "api/limits.h"
@@ -75,6 +76,8 @@ class Fields {
   /// The field unless absent or null.
   std::optional<json::Value> find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name).has_value(); }
+  /// Whether it is there, be it null.
+  bool is_said(std::string_view name) const { return object_.find(name).has_value(); }
   Path path(std::string_view name) const { return member_of(path_, name); }
 
   bool boolean(std::string_view name, bool& out) const;
@@ -105,5 +108,25 @@ class Fields {
   Decoding& decoding_;
   Asked* const asked_;
 };
+
+/// Calls `each(Fields)` for every element of an array of objects, at most `limit` of them; ends at the first fault, and
+/// an element that is no object is one.
+template <typename Each>
+void each_object(json::Value array, Limit limit, const Path& path, Decoding& decoding, Each each) {
+  if (!decoding.within(limit, array.size(), path)) return;
+  std::size_t index = 0;
+  for (const auto& child : array.children()) {
+    if (decoding.failed()) return;
+    const Path place = element_of(path, index++);
+    if (!child.value.is(json::Kind::kObject)) return decoding.wrong_type(place, "an object", child.value.kind());
+    each(Fields(child.value, place, decoding));
+  }
+}
+/// The same of a field that is an array, if it is there.
+template <typename Each>
+void each_object(const Fields& fields, std::string_view name, Limit limit, Each each) {
+  const auto array = fields.array(name);
+  if (array) each_object(*array, limit, fields.path(name), fields.decoding(), std::move(each));
+}
 
 }  // namespace kvern::api

@@ -57,10 +57,8 @@ std::optional<ir::Part> file_part(const Fields& part) {
 constexpr std::array kPartTypes{PartType{"text", text_part}, PartType{"refusal", refusal_part},
                                 PartType{"image_url", image_part}, PartType{"file", file_part}};
 
-void decode_part(json::Value value, const Path& path, Decoding& decoding, CacheMarks& marks,
-                 std::vector<MarkedPart>& out) {
-  if (!value.is(json::Kind::kObject)) return decoding.wrong_type(path, "an object", value.kind());
-  const Fields part(value, path, decoding);
+void decode_part(const Fields& part, CacheMarks& marks, std::vector<MarkedPart>& out) {
+  Decoding& decoding = part.decoding();
   std::string name;
   if (!part.required("type") || !part.string("type", name)) return;
   const auto type = std::ranges::find(kPartTypes, name, &PartType::name);
@@ -83,12 +81,7 @@ std::vector<MarkedPart> decode_content(const Fields& message, CacheMarks& marks)
   if (content->is(json::Kind::kString)) {
     out.push_back({ir::Text{content->string()}, std::nullopt});
   } else if (content->is(json::Kind::kArray)) {
-    if (!decoding.within(Limit::kParts, content->size(), path)) return out;
-    std::size_t index = 0;
-    for (const auto& child : content->children()) {
-      if (decoding.failed()) break;
-      decode_part(child.value, element_of(path, index++), decoding, marks, out);
-    }
+    each_object(*content, Limit::kParts, path, decoding, [&](const Fields& part) { decode_part(part, marks, out); });
   } else {
     decoding.wrong_type(path, "a string or an array of parts", content->kind());
   }
@@ -100,29 +93,18 @@ std::vector<MarkedPart> decode_content(const Fields& message, CacheMarks& marks)
 /// Clients give reasoning back under the name they read it from; `reasoning_details` is a list of texts.
 std::string decode_reasoning(const Fields& message) {
   std::string text;
-  Decoding& decoding = message.decoding();
   for (const std::string_view name : {"reasoning_content", "reasoning"}) {
     if (message.string(name, text) && !text.empty()) return text;
   }
-  const auto details = message.array("reasoning_details");
-  if (!details) return text;
-  const Path path = message.path("reasoning_details");
-  std::size_t index = 0;
-  for (const auto& child : details->children()) {
-    const Path place = element_of(path, index++);
-    if (!child.value.is(json::Kind::kObject)) {
-      decoding.wrong_type(place, "an object", child.value.kind());
-      break;
-    }
+  each_object(message, "reasoning_details", Limit::kParts, [&](const Fields& detail) {
     std::string piece;
-    if (Fields(child.value, place, decoding).string("text", piece)) text += piece;
-  }
+    if (detail.string("text", piece)) text += piece;
+  });
   return text;
 }
 
-void decode_call(json::Value call, const Path& path, Decoding& decoding, std::vector<ir::Block>& out) {
-  if (!call.is(json::Kind::kObject)) return decoding.wrong_type(path, "an object", call.kind());
-  const Fields fields(call, path, decoding);
+void decode_call(const Fields& fields, std::vector<ir::Block>& out) {
+  Decoding& decoding = fields.decoding();
   std::string type = "function";
   fields.string("type", type);
   const bool custom = type == "custom";
@@ -151,21 +133,12 @@ void decode_assistant(const Fields& fields, CacheMarks& marks, ir::Message& out)
   if (fields.string("refusal", refusal) && !refusal.empty())
     out.blocks.push_back({ir::Text{std::move(refusal)}, std::nullopt});
   if (fields.has("function_call")) decoding.unsupported(fields.path("function_call"), "use `tool_calls`");
-  const auto calls = fields.array("tool_calls");
-  if (!calls) return;
-  const Path path = fields.path("tool_calls");
-  if (!decoding.within(Limit::kToolCalls, calls->size(), path)) return;
-  std::size_t index = 0;
-  for (const auto& child : calls->children()) decode_call(child.value, element_of(path, index++), decoding, out.blocks);
+  each_object(fields, "tool_calls", Limit::kToolCalls, [&](const Fields& call) { decode_call(call, out.blocks); });
 }
 
-ir::Message decode_message(json::Value value, const Path& path, Decoding& decoding, CacheMarks& marks) {
+ir::Message decode_message(const Fields& fields, CacheMarks& marks) {
   ir::Message out;
-  if (!value.is(json::Kind::kObject)) {
-    decoding.wrong_type(path, "an object", value.kind());
-    return out;
-  }
-  const Fields fields(value, path, decoding);
+  Decoding& decoding = fields.decoding();
   std::string name;
   if (!fields.required("role") || !fields.string("role", name)) return out;
   const auto role = role_of(name);
@@ -184,7 +157,7 @@ ir::Message decode_message(json::Value value, const Path& path, Decoding& decodi
     decode_assistant(fields, marks, out);
     return out;
   }
-  if (!value.find("content")) {
+  if (!fields.is_said("content")) {
     decoding.fail(fields.path("content"), "is missing");
   } else if (*role == ir::Role::kTool) {
     ir::ToolResult result;
@@ -211,15 +184,9 @@ std::vector<ir::Message> decode_chat_messages(const Fields& fields, CacheMarks& 
   const auto messages = fields.array("messages");
   if (!messages) return out;
   const Path path = fields.path("messages");
-  const std::uint32_t count = messages->size();
-  if (count == 0) decoding.fail(path, "must hold at least one message");
-  if (!decoding.within(Limit::kMessages, count, path)) return out;
-  out.reserve(count);
-  std::size_t index = 0;
-  for (const auto& child : messages->children()) {
-    if (decoding.failed()) break;
-    out.push_back(decode_message(child.value, element_of(path, index++), decoding, marks));
-  }
+  if (messages->size() == 0) decoding.fail(path, "must hold at least one message");
+  each_object(*messages, Limit::kMessages, path, decoding,
+              [&](const Fields& message) { out.push_back(decode_message(message, marks)); });
   return out;
 }
 

@@ -53,10 +53,8 @@ void decode_custom(const Fields& inner, ir::Tool& tool) {
   inner.decoding().fail(format.path("type"), fmt::format("must be text or grammar, not {}", shown(type)));
 }
 
-void decode_tool(json::Value value, const Path& path, Decoding& decoding, CacheMarks& marks,
-                 std::vector<ir::Tool>& out) {
-  if (!value.is(json::Kind::kObject)) return decoding.wrong_type(path, "an object", value.kind());
-  const Fields fields(value, path, decoding);
+void decode_tool(const Fields& fields, CacheMarks& marks, std::vector<ir::Tool>& out) {
+  Decoding& decoding = fields.decoding();
   std::string type;
   if (!fields.required("type") || !fields.string("type", type)) return;
   if (type != "function" && type != "custom") {
@@ -111,21 +109,14 @@ void decode_allowed(const Fields& choice, const std::vector<ir::Tool>& tools, ir
   std::string mode = "auto";
   allowed.string("mode", mode);
   decode_mode(mode, allowed.path("mode"), tools, decoding, out);
-  const auto list = allowed.array("tools");
-  if (!allowed.required("tools") || !list) return;
-  const Path list_path = allowed.path("tools");
-  if (!decoding.within(Limit::kTools, list->size(), list_path)) return;
-  std::size_t index = 0;
-  for (const auto& child : list->children()) {
-    const Path place = element_of(list_path, index++);
-    if (!child.value.is(json::Kind::kObject)) return decoding.wrong_type(place, "an object", child.value.kind());
-    const Fields fields(child.value, place, decoding);
+  if (!allowed.required("tools")) return;
+  each_object(allowed, "tools", Limit::kTools, [&](const Fields& fields) {
     std::string type;
     if (!fields.required("type") || !fields.string("type", type)) return;
     if (type != "function" && type != "custom")
       return decoding.fail(fields.path("type"), fmt::format("must be function or custom, not {}", shown(type)));
     out.allowed.push_back(chosen_name(fields, type, tools));
-  }
+  });
   if (out.allowed.empty()) out.kind = ir::ToolChoice::Kind::kNone;
 }
 
@@ -147,16 +138,7 @@ void decode_choice(const Fields& choice, const std::vector<ir::Tool>& tools, ir:
 
 std::vector<ir::Tool> decode_chat_tools(const Fields& fields, CacheMarks& marks) {
   std::vector<ir::Tool> out;
-  const auto tools = fields.array("tools");
-  if (!tools) return out;
-  Decoding& decoding = fields.decoding();
-  const Path path = fields.path("tools");
-  if (!decoding.within(Limit::kTools, tools->size(), path)) return out;
-  std::size_t index = 0;
-  for (const auto& child : tools->children()) {
-    if (decoding.failed()) break;
-    decode_tool(child.value, element_of(path, index++), decoding, marks, out);
-  }
+  each_object(fields, "tools", Limit::kTools, [&](const Fields& tool) { decode_tool(tool, marks, out); });
   return out;
 }
 

@@ -60,10 +60,8 @@ ir::ToolCall call_of(const Fields& block, ir::ToolKind kind) {
 }
 
 /// A part of a tool's result. Marks on it count for the whole result.
-void decode_result_part(json::Value value, const Path& path, Decoding& decoding, CacheMarks& marks, ir::ToolResult& out,
+void decode_result_part(const Fields& part, CacheMarks& marks, ir::ToolResult& out,
                         std::optional<ir::CacheMark>& mark) {
-  if (!value.is(json::Kind::kObject)) return decoding.wrong_type(path, "an object", value.kind());
-  const Fields part(value, path, decoding);
   std::string type;
   if (!part.required("type") || !part.string("type", type)) return;
   ir::Text text;
@@ -80,7 +78,7 @@ void decode_result_part(json::Value value, const Path& path, Decoding& decoding,
   } else if (type == "search_result") {
     if (auto document = decode_search_result(part)) out.parts.emplace_back(std::move(*document));
   } else {
-    return decoding.fail(
+    return part.decoding().fail(
         part.path("type"),
         fmt::format("must be text, image, document, search_result or tool_reference, not {}", shown(type)));
   }
@@ -99,10 +97,8 @@ ir::ToolResult result_of(const Fields& block, CacheMarks& marks, std::optional<i
   if (content->is(json::Kind::kString)) {
     out.parts.emplace_back(ir::Text{content->string()});
   } else if (content->is(json::Kind::kArray)) {
-    if (!decoding.within(Limit::kParts, content->size(), path)) return out;
-    std::size_t index = 0;
-    for (const auto& child : content->children())
-      decode_result_part(child.value, element_of(path, index++), decoding, marks, out, mark);
+    each_object(*content, Limit::kParts, path, decoding,
+                [&](const Fields& part) { decode_result_part(part, marks, out, mark); });
   } else {
     decoding.wrong_type(path, "a string or an array of parts", content->kind());
   }
@@ -146,17 +142,16 @@ std::optional<ir::Content> content_of(std::string_view type, const Fields& block
 constexpr std::string_view kTypes[] = {"text", "text, tool_result, image, document or search_result",
                                        "text, thinking, redacted_thinking or tool_use"};
 
-void decode_block(json::Value value, const Path& path, Decoding& decoding, const Scope& scope, ir::Message& out) {
-  if (!value.is(json::Kind::kObject)) return decoding.wrong_type(path, "an object", value.kind());
-  const Fields block(value, path, decoding);
+void decode_block(const Fields& block, const Scope& scope, ir::Message& out) {
   std::string type;
   if (!block.required("type") || !block.string("type", type)) return;
   const std::size_t preamble = scope.preamble.size();
   std::optional<ir::CacheMark> mark;
   auto content = content_of(type, block, scope, mark);
   if (!content) {
-    return decoding.fail(block.path("type"), fmt::format("must be {} here, not {}",
-                                                         kTypes[static_cast<std::size_t>(scope.place)], shown(type)));
+    return block.decoding().fail(
+        block.path("type"),
+        fmt::format("must be {} here, not {}", kTypes[static_cast<std::size_t>(scope.place)], shown(type)));
   }
   if (const auto own = scope.marks.read(block)) mark = own;
   // A block that was nothing but a billing line is gone with it.
@@ -177,12 +172,7 @@ void decode_content(json::Value content, const Path& path, Decoding& decoding, c
   }
   if (!content.is(json::Kind::kArray))
     return decoding.wrong_type(path, "a string or an array of blocks", content.kind());
-  if (!decoding.within(Limit::kParts, content.size(), path)) return;
-  std::size_t index = 0;
-  for (const auto& child : content.children()) {
-    if (decoding.failed()) return;
-    decode_block(child.value, element_of(path, index++), decoding, scope, out);
-  }
+  each_object(content, Limit::kParts, path, decoding, [&](const Fields& block) { decode_block(block, scope, out); });
 }
 
 std::optional<std::pair<ir::Role, Place>> role_of(std::string_view name) {
@@ -192,10 +182,8 @@ std::optional<std::pair<ir::Role, Place>> role_of(std::string_view name) {
   return std::nullopt;
 }
 
-void decode_message(json::Value value, const Path& path, Decoding& decoding, CacheMarks& marks, std::string& preamble,
-                    std::vector<ir::Message>& out) {
-  if (!value.is(json::Kind::kObject)) return decoding.wrong_type(path, "an object", value.kind());
-  const Fields fields(value, path, decoding);
+void decode_message(const Fields& fields, CacheMarks& marks, std::string& preamble, std::vector<ir::Message>& out) {
+  Decoding& decoding = fields.decoding();
   std::string name;
   if (!fields.required("role") || !fields.string("role", name)) return;
   const auto role = role_of(name);
@@ -248,15 +236,9 @@ std::vector<ir::Message> decode_messages(const Fields& fields, CacheMarks& marks
   const auto messages = fields.array("messages");
   if (!messages) return out;
   const Path path = fields.path("messages");
-  const std::uint32_t count = messages->size();
-  if (count == 0) decoding.fail(path, "must hold at least one message");
-  if (!decoding.within(Limit::kMessages, count, path)) return out;
-  out.reserve(out.size() + count);
-  std::size_t index = 0;
-  for (const auto& child : messages->children()) {
-    if (decoding.failed()) break;
-    decode_message(child.value, element_of(path, index++), decoding, marks, preamble, out);
-  }
+  if (messages->size() == 0) decoding.fail(path, "must hold at least one message");
+  each_object(*messages, Limit::kMessages, path, decoding,
+              [&](const Fields& message) { decode_message(message, marks, preamble, out); });
   return out;
 }
 

@@ -40,26 +40,14 @@ bool decode_texts(const Fields& fields, std::string_view name, std::string& out)
     decoding.wrong_type(path, "a string or an array of text blocks", content->kind());
     return false;
   }
-  if (!decoding.within(Limit::kParts, content->size(), path)) return false;
-  std::size_t index = 0;
-  for (const auto& child : content->children()) {
-    const Path place = element_of(path, index++);
-    if (!child.value.is(json::Kind::kObject)) {
-      decoding.wrong_type(place, "an object", child.value.kind());
-      return false;
-    }
-    const Fields block(child.value, place, decoding);
+  each_object(*content, Limit::kParts, path, decoding, [&](const Fields& block) {
     std::string type;
     std::string text;
-    if (!block.required("type") || !block.string("type", type)) return false;
-    if (type != "text") {
-      decoding.unsupported(block.path("type"), "only text inside a document");
-      return false;
-    }
-    if (!block.required("text") || !block.string("text", text)) return false;
-    out += text;
-  }
-  return true;
+    if (!block.required("type") || !block.string("type", type)) return;
+    if (type != "text") return decoding.unsupported(block.path("type"), "only text inside a document");
+    if (block.required("text") && block.string("text", text)) out += text;
+  });
+  return !decoding.failed();
 }
 
 }  // namespace

@@ -12,10 +12,8 @@ namespace {
 
 /// A tool of the client is "custom" or says nothing; every other type is one that Anthropic's servers know by name
 /// ("web_search_20250305", "bash_20250124"). Those are carried and not offered to the model.
-void decode_tool(json::Value value, const Path& path, Decoding& decoding, CacheMarks& marks,
-                 std::vector<ir::Tool>& out) {
-  if (!value.is(json::Kind::kObject)) return decoding.wrong_type(path, "an object", value.kind());
-  const Fields fields(value, path, decoding);
+void decode_tool(const Fields& fields, CacheMarks& marks, std::vector<ir::Tool>& out) {
+  Decoding& decoding = fields.decoding();
   ir::Tool tool;
   std::string type = "custom";
   fields.string("type", Limit::kToolNameBytes, type);
@@ -124,18 +122,11 @@ void decode_context_management(const Fields& fields, ir::Reasoning& out) {
   Decoding& decoding = fields.decoding();
   const Path path = fields.path("context_management");
   const Fields inner(*management, path, decoding);
-  const auto edits = inner.array("edits");
-  if (!edits) return;
-  const Path edits_path = inner.path("edits");
-  std::size_t index = 0;
-  for (const auto& child : edits->children()) {
-    const Path place = element_of(edits_path, index++);
-    if (!child.value.is(json::Kind::kObject)) return decoding.wrong_type(place, "an object", child.value.kind());
-    const Fields edit(child.value, place, decoding);
+  each_object(inner, "edits", Limit::kParts, [&](const Fields& edit) {
     std::string type;
     if (!edit.required("type") || !edit.string("type", type)) return;
     if (type.starts_with("clear_thinking")) decode_clear_thinking(edit, out);
-  }
+  });
 }
 
 void decode_format(const Fields& fields, std::string_view name, ir::ResponseFormat& out) {
@@ -160,16 +151,7 @@ void decode_format(const Fields& fields, std::string_view name, ir::ResponseForm
 
 std::vector<ir::Tool> decode_messages_tools(const Fields& fields, CacheMarks& marks) {
   std::vector<ir::Tool> out;
-  const auto tools = fields.array("tools");
-  if (!tools) return out;
-  Decoding& decoding = fields.decoding();
-  const Path path = fields.path("tools");
-  if (!decoding.within(Limit::kTools, tools->size(), path)) return out;
-  std::size_t index = 0;
-  for (const auto& child : tools->children()) {
-    if (decoding.failed()) break;
-    decode_tool(child.value, element_of(path, index++), decoding, marks, out);
-  }
+  each_object(fields, "tools", Limit::kTools, [&](const Fields& tool) { decode_tool(tool, marks, out); });
   return out;
 }
 

@@ -21,9 +21,7 @@ void add_file(const Fields& part, std::vector<MarkedPart>& out) {
   if (auto file = decode_file(part)) out.push_back({*std::move(file), std::nullopt});
 }
 
-void decode_part(json::Value value, const Path& path, Decoding& decoding, std::vector<MarkedPart>& out) {
-  if (!value.is(json::Kind::kObject)) return decoding.wrong_type(path, "an object", value.kind());
-  const Fields part(value, path, decoding);
+void decode_part(const Fields& part, std::vector<MarkedPart>& out) {
   std::string type;
   if (!part.required("type") || !part.string("type", type)) return;
   if (type == "input_image" || type == "input_file") {
@@ -32,7 +30,7 @@ void decode_part(json::Value value, const Path& path, Decoding& decoding, std::v
   const bool refusal = type == "refusal";
   if (!refusal && type != "input_text" && type != "output_text" && type != "text" && type != "reasoning_text" &&
       type != "summary_text") {
-    return decoding.fail(
+    return part.decoding().fail(
         part.path("type"),
         fmt::format("must be input_text, output_text, refusal, input_image or input_file, not {}", shown(type)));
   }
@@ -52,15 +50,11 @@ std::vector<MarkedPart> decode_input_parts(const Fields& item, std::string_view 
   if (content->is(json::Kind::kString)) {
     out.push_back({ir::Text{content->string()}, std::nullopt});
   } else if (content->is(json::Kind::kArray)) {
-    if (!decoding.within(Limit::kParts, content->size(), path)) return out;
-    std::size_t index = 0;
-    for (const auto& child : content->children()) {
-      if (decoding.failed()) break;
+    each_object(*content, Limit::kParts, path, decoding, [&](const Fields& part) {
       const std::size_t before = out.size();
-      const Path place = element_of(path, index++);
-      decode_part(child.value, place, decoding, out);
-      if (marks != nullptr && out.size() > before) out.back().cache = marks->read(Fields(child.value, place, decoding));
-    }
+      decode_part(part, out);
+      if (marks != nullptr && out.size() > before) out.back().cache = marks->read(part);
+    });
   } else {
     decoding.wrong_type(path, "a string or an array of parts", content->kind());
   }

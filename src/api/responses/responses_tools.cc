@@ -205,15 +205,8 @@ void decode_allowed(const Fields& choice, const ResponsesTools& tools, ir::ToolC
   std::string mode = "auto";
   choice.string("mode", mode);
   decode_mode(mode, choice.path("mode"), tools, decoding, out);
-  const auto list = choice.array("tools");
-  if (!choice.required("tools") || !list) return;
-  const Path path = choice.path("tools");
-  if (!decoding.within(Limit::kTools, list->size(), path)) return;
-  std::size_t index = 0;
-  for (const auto& child : list->children()) {
-    const Path place = element_of(path, index++);
-    if (!child.value.is(json::Kind::kObject)) return decoding.wrong_type(place, "an object", child.value.kind());
-    const Fields fields(child.value, place, decoding);
+  if (!choice.required("tools")) return;
+  each_object(choice, "tools", Limit::kTools, [&](const Fields& fields) {
     std::string type;
     if (!fields.required("type") || !fields.string("type", type)) return;
     if (type == "function" || type == "custom") {
@@ -221,7 +214,7 @@ void decode_allowed(const Fields& choice, const ResponsesTools& tools, ir::ToolC
     } else if (type == kToolSearchName && tools.names.contains(std::string(kToolSearchName))) {
       out.allowed.emplace_back(kToolSearchName);
     }
-  }
+  });
   // A list of nothing that can be called allows nothing.
   if (out.allowed.empty()) out.kind = ir::ToolChoice::Kind::kNone;
 }
