@@ -63,6 +63,7 @@ void Answer::begin() {
                                   {"ms", milliseconds_between(note.started, answer->exchange_->loop().clock().now())},
                                   {"worker", answer->worker_},
                                   {"end", "client gone or not reading"},
+                                  {"session", note.session},
                                   {"client_request_id", note.client_request_id}});
     answer->over(499);
   });
@@ -217,6 +218,7 @@ void Answer::end(const Error* error, std::string_view reason) {
                         {"completion_tokens", usage.completion_tokens},
                         {"worker", worker_},
                         {"end", error != nullptr ? to_string(error->code) : reason},
+                        {"session", note_.session},
                         {"client_request_id", note_.client_request_id}});
   over(status);
 }

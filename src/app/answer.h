@@ -27,6 +27,7 @@ struct RequestNote {
   std::string method;
   std::string path;
   std::string client_request_id;
+  std::string session;  // whose turn it is, shortened; empty: not told
   TimePoint started;
   std::function<void(int status)> on_over;  // called once; 499 when the client hung up
 };

@@ -95,7 +95,7 @@ class AnswerTest : public testing::Test {
                                  AnswerShape{std::move(call->encoder), stream, choices, choices, extra_fields_,
                                              tells_worker_, std::move(commit_)},
                                  *dialect_, std::weak_ptr<pipeline::Dispatcher>(), log_,
-                                 RequestNote{RequestId{7}, "POST", "/v1/chat/completions", "", loop_.clock().now(),
+                                 RequestNote{RequestId{7}, "POST", "/v1/chat/completions", "", "", loop_.clock().now(),
                                              [this](int status) { over_.push_back(status); }});
     answer_->begin();
   }

@@ -288,6 +288,7 @@ void HttpApi::start(Context& context, const api::Dialect& dialect, api::Call cal
                    context.request.head.method,
                    context.request.head.path,
                    call.request.client_request_id,
+                   api::shown(call.request.session.key()),
                    context.started,
                    [this, &lane, id = context.id](int status) {
                      lane.answers.erase(id);

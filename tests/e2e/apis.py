@@ -13,6 +13,10 @@ class Api:
     def body(self, text="hi", **fields):
         return {**self._prompt(text), **fields}
 
+    def longest(self, tokens):
+        """The field that bounds an answer."""
+        return {"max_output_tokens" if self.path == "/v1/responses" else "max_tokens": tokens}
+
     def error_of(self, reply):
         """The error of a reply, checked for its envelope."""
         assert reply.headers["content-type"].startswith("application/json"), reply.headers

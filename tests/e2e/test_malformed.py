@@ -74,7 +74,7 @@ class Malformed(ScriptedCase):
             self.assertIn(text, reply.headers.get(name, ""))
 
 
-    def test_32_mb_of_anything_take_bounded_memory(self):
+    def test_6_bodies_of_32_mb_of_anything_take_bounded_memory(self):
         """On every API; the answer comes at once, and in its envelope."""
         size = (32 << 20) - 200
         fillings = {"one string": '"' + "a" * (size - 2) + '"',
@@ -93,6 +93,8 @@ class Malformed(ScriptedCase):
                         reply = self.server.post(api.path, whole.replace('"$TEXT"', filling), headers=JSON)
                         self.assertEqual(reply.status, 400, "the prompt is longer than the context")
                         self.assertRegex(api.error_of(reply)["message"], "too long")
+            over = api.body("x" * (32 << 20))
+            self.assertEqual(self.server.post(api.path, over).status, 413, api.name)
         grown = self.server.peak_mb() - resting
         figure("peak of RSS over its rest by bodies of 32 MB, one at a time, MB", round(grown))
         if not SANITIZED:

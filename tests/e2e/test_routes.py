@@ -3,7 +3,22 @@
 import json
 import unittest
 
-from harness import ScriptedCase, raw_exchange, until
+from apis import APIS, CHAT, COMPLETIONS, MESSAGES, RESPONSES
+from harness import JSON, ScriptedCase, raw_exchange, until
+
+# Characters of several tokens each, in the default model's vocabulary.
+WIDE = "👩‍💻 naïve 你好, ẞ ﷽ 𒀀 e\u0301"
+
+
+def text_of(api, event):
+    """The visible text that an event of a stream brings."""
+    if api is CHAT:
+        return "".join(choice["delta"].get("content") or "" for choice in event["choices"])
+    if api is COMPLETIONS:
+        return "".join(choice["text"] for choice in event["choices"])
+    if api is RESPONSES:
+        return event["delta"] if event["type"] == "response.output_text.delta" else ""
+    return event["delta"]["text"] if event["type"] == "content_block_delta" else ""
 
 
 class Routes(ScriptedCase):
@@ -13,7 +28,9 @@ class Routes(ScriptedCase):
         {"match": "long", "chunks": ["word "] * 40, "itl_ms": 5, "repeat": True},
         {"match": "exhausted", "text": "x"},
         {"match": "hello", "text": "Hello from the script.", "repeat": True},
+        {"match": "wide", "text": WIDE, "repeat": True},
     ]
+    arguments = ("--alias", "zai-org/GLM-4.7")
 
     def test_live_ready_health(self):
         for path in ("/live", "/ready", "/health"):
@@ -21,7 +38,7 @@ class Routes(ScriptedCase):
             self.assertEqual(reply.status, 200, path)
             self.assertIn("x-request-id", reply.headers)
 
-    def test_head_of_the_root(self):
+    def test_3_head_of_the_root(self):
         reply = self.server.request("HEAD", "/")
         self.assertEqual((reply.status, reply.body), (200, b""))
         answer, _ = raw_exchange(self.server.port, b"HEAD / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
@@ -42,10 +59,27 @@ class Routes(ScriptedCase):
     def test_a_query_is_no_part_of_the_path(self):
         self.assertEqual(self.server.get("/v1/models?beta=true").status, 200)
 
-    def test_models(self):
+    def test_9_models(self):
         answer = json.loads(self.server.get("/v1/models").body)
         self.assertEqual(answer["object"], "list")
         self.assertEqual(answer["data"][0]["object"], "model")
+
+    def test_10_model_names_with_slashes(self):
+        name = "zai-org/GLM-4.7"
+        self.assertEqual(self.server.get("/v1/models/" + name).status, 200)
+        for api in APIS:
+            self.assertEqual(self.server.post(api.path, api.body("hello", model=name)).status, 200, api.name)
+            reply = self.server.post(api.path, api.body("hello", model=name + "/x"))
+            self.assertEqual(reply.status, 404, api.name)
+            self.assertIn(name + "/x", api.error_of(reply)["message"])
+
+    def test_13_characters_of_several_tokens_come_whole(self):
+        for api in APIS:
+            events = [event for event in self.server.stream(api.path, **api.body("wide", **api.longest(200)))
+                      if event != "[DONE]"]
+            pieces = [text for text in (text_of(api, event) for event in events) if text]
+            self.assertEqual("".join(pieces), WIDE, api.name)
+            self.assertGreater(len(pieces), 5, api.name)
 
     def test_a_model_name_that_is_no_utf8_is_named_in_valid_json(self):
         for name in ("%ff", "a%c3", "%ed%a0%80", "%00"):
@@ -142,12 +176,33 @@ class Routes(ScriptedCase):
                      "vllm:time_to_first_token_seconds_bucket", "vllm:e2e_request_latency_seconds_bucket"):
             self.assertIn(name, text)
 
-    def test_hang_up_frees_the_engine(self):
-        for _ in range(20):
-            stream = self.server.stream(messages=[{"role": "user", "content": "long"}])
-            next(iter(stream))
-            stream.hang_up()
-        until(lambda: self.server.metric("vllm:num_requests_running") == 0, what="an idle engine")
+    def test_5_hang_up_frees_the_engine(self):
+        for api in APIS:
+            for _ in range(10):
+                stream = self.server.stream(api.path, **api.body("long", **api.longest(99)))
+                next(iter(stream))
+                stream.hang_up()
+            until(lambda: self.server.metric("vllm:num_requests_running") == 0, what="an idle engine")
+
+    def test_12_whose_turn_it_is(self):
+        """What each client says of its session, the header of kvern's own first; docs/hints.md."""
+        said = [({}, {"x-session-id": "opencode"}, "opencode"),
+                ({}, {"session-id": "codex", "thread-id": "codex"}, "codex"),
+                ({}, {"x-claude-code-session-id": "s", "x-claude-code-agent-id": "sub"}, "sub"),
+                ({}, {"x-claude-code-session-id": "claude"}, "claude"),
+                ({}, {"x-dynamo-session-id": "dynamo", "x-session-id": "other"}, "dynamo"),
+                ({}, {"x-kvern-session-id": "own", "x-dynamo-session-id": "other"}, "own"),
+                ({"prompt_cache_key": "key"}, {}, "key"),
+                ({"prompt_cache_key": "other"}, {"session-id": "header"}, "header")]
+        for api in APIS:
+            for number, (fields, headers, session) in enumerate(said):
+                if fields and api is MESSAGES:
+                    continue  # it has no such field
+                mine = f"{api.name}-{number}"
+                reply = self.server.post(api.path, api.body("hello", **fields),
+                                         headers={**JSON, **headers, "x-request-id": mine})
+                self.assertEqual(reply.status, 200, reply.body)
+                until(lambda: f"session={session} client_request_id={mine}" in self.server.output(), what=mine)
 
 
 if __name__ == "__main__":
