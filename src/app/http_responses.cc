@@ -1,5 +1,7 @@
 // HttpApi, the part that has to do with stored responses. A request that needs the store leaves its loop only as a
 // question: itself it waits in its lane, and goes on when the answer comes home.
+#include <fmt/format.h>
+
 #include <charconv>
 #include <utility>
 
@@ -174,8 +176,11 @@ void HttpApi::gather_next(const std::shared_ptr<Gathering>& gathering) {
 void HttpApi::start_responses(Context& context, api::ResponsesCall call) {
   const auto model = complete(context, call.call);
   if (!model) return;
-  if (call.state.background && api::is_query_only(call.call.request.hints)) {
-    return reply_error(context, invalid("background", "`background` does not go with a query for a worker"));
+  const bool compacts = context.request.head.path.ends_with("/compact");
+  if ((call.state.background || compacts) && api::is_query_only(call.call.request.hints)) {
+    const std::string_view what = compacts ? "A compaction" : "`background`";
+    return reply_error(context,
+                       invalid("nvext.annotations", fmt::format("{} does not go with a query for a worker", what)));
   }
   if (call.state.background) return start_background(context, std::move(call), model);
   std::unique_ptr<Commit> commit;
@@ -183,7 +188,7 @@ void HttpApi::start_responses(Context& context, api::ResponsesCall call) {
     pipeline::StoredResponse record{
         context.id, call.call.request.tenant, call.state.previous, false, std::move(call.input), {}, {}, 0};
     commit = std::make_unique<StoreAnswer>(*parts_.store, *context.lane.loop, *call.encoder, std::move(record));
-  } else if (context.request.head.path.ends_with("/compact")) {
+  } else if (compacts) {
     commit = std::make_unique<CheckSummary>(*call.encoder);
   }
   start(context, *responses_dialect_, std::move(call.call), model, std::move(commit));

@@ -165,7 +165,7 @@ std::vector<Setting> make_table() {
                                            "folder); `off` keeps none",
                                            "FILE", &Settings::responses_file)));
   table.push_back(only(Scope::kServe, number("responses_mb", "Megabytes of kept answers (default 1024): the oldest go",
-                                             &Settings::responses_mb, 16, 1U << 24U)));
+                                             &Settings::responses_mb, 64, 1U << 24U)));
   table.push_back(only(
       Scope::kServe, number("responses_days", "Days an answer is kept after its conversation's last turn (default 30)",
                             &Settings::responses_days, 1, 36'500)));

@@ -6,7 +6,7 @@ import unittest
 
 import anthropic
 
-from harness import JSON, ScriptedCase
+from harness import JSON, ScriptedCase, until
 
 BILLING = "x-anthropic-billing-header: cc_version=2.1.1.{0}; cc_entrypoint=cli; cch={0};"
 CALL = '<tool_call>\n{{"name": "{0}", "arguments": {1}}}\n</tool_call>'
@@ -219,7 +219,7 @@ class Messages(ScriptedCase):
         self.assertGreater(self.count(messages=told), self.count(messages=message) + 10)
         with_tools = {"tools": TOOLS, "messages": message, "tool_choice": {"type": "any"}}
         self.assertEqual(self.prompt_tokens(**with_tools), self.count(**with_tools))
-        self.assertTrue(any("cc_version=2.1.1.11111" in line for line in self.server.lines), "kept for the log")
+        until(lambda: "cc_version=2.1.1.11111" in self.server.output(), what="what is kept for the log")
 
     def test_91_tool_choices_are_taken(self):
         for choice in ({"type": "auto", "disable_parallel_tool_use": True}, {"type": "any"}, {"type": "none"},
@@ -247,7 +247,7 @@ class Messages(ScriptedCase):
 
     def test_93_betas_are_ignored_and_logged(self):
         self.ask(headers={"anthropic-version": "2023-06-01", "anthropic-beta": BETAS})
-        self.assertTrue(any("some-beta-of-2030" in line for line in self.server.lines))
+        until(lambda: "some-beta-of-2030" in self.server.output(), what="the log line")
 
     def test_94_context_management_changes_nothing(self):
         edits = {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}

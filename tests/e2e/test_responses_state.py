@@ -273,6 +273,12 @@ class State(ScriptedCase):
         self.assertNotEqual(texts(theirs.create(input=compacted["output"] + user("What?"), store=False)),
                             "I know of the tea.")
 
+    def test_65_compact_takes_nvext(self):
+        body = {"model": "m", "input": "I like tea very much.", "nvext": {"extra_fields": ["timing"]}}
+        self.assertIn("timing", parse(self.client.post("/v1/responses/compact", body))["nvext"])
+        reply = self.client.post("/v1/responses/compact", {**body, "nvext": {"annotations": ["query_instance_id:"]}})
+        self.assertEqual((reply.status, parse(reply)["error"]["param"]), (400, "nvext.annotations"))
+
     def test_65_compact_needs_a_model(self):
         reply = self.client.post("/v1/responses/compact", {"input": "x"})
         self.assertEqual((reply.status, parse(reply)["error"]["param"]), (400, "model"))

@@ -23,7 +23,7 @@ class Compaction final : public ResponsesEncoder {
   explicit Compaction(CompactionPlan plan) : plan_(std::move(plan)) {}
 
   void set_model(std::string_view) override {}
-  void set_extension(std::string) override {}
+  void set_extension(std::string json) override { extension_ = std::move(json); }
   void keep_alive(std::string&) override {}
 
   void add(std::uint32_t, const ir::Event& event, std::string& out) override {
@@ -49,6 +49,7 @@ class Compaction final : public ResponsesEncoder {
     writer.member("encrypted_content", plan_.response.seal->seal(plan_.purpose, summary_)).end_object();
     writer.end_array();
     write_usage(usage_, writer);
+    if (!extension_.empty()) writer.key("nvext").raw(extension_);
     writer.end_object();
   }
 
@@ -60,6 +61,7 @@ class Compaction final : public ResponsesEncoder {
   const CompactionPlan plan_;
   bool in_text_ = false;
   std::string summary_;
+  std::string extension_;
   ir::Usage usage_;
 };
 

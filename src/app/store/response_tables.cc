@@ -35,6 +35,7 @@ constexpr const char* kSchema = R"(
     conversation INTEGER NOT NULL,
     depth INTEGER NOT NULL,    -- turns before it
     previous INTEGER,
+    used INTEGER NOT NULL,     -- that of its conversation when it was written
     tenant TEXT NOT NULL,
     background INTEGER NOT NULL,
     first_event INTEGER NOT NULL,
@@ -43,6 +44,7 @@ constexpr const char* kSchema = R"(
     events TEXT NOT NULL
   );
   CREATE INDEX responses_conversation ON responses(conversation, depth);
+  CREATE INDEX responses_previous ON responses(previous);
 )";
 
 std::int64_t key_of(RequestId id) { return std::bit_cast<std::int64_t>(id.value); }
@@ -138,10 +140,11 @@ Result<void> ResponseTables::prepare() {
   place_ = statement("SELECT conversation, depth, tenant FROM responses WHERE id = ?");
   conversation_ = statement("SELECT coalesce(max(used), 0) + 1 FROM conversations");
   put_ = statement(
-      "INSERT INTO responses(id, conversation, depth, previous, tenant, background, first_event, input, answer, events)"
-      " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET background = excluded.background,"
-      " first_event = excluded.first_event, input = excluded.input, answer = excluded.answer, events = "
-      "excluded.events");
+      "INSERT INTO responses(id, conversation, depth, previous, used, tenant, background, first_event, input, answer,"
+      " events) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET used = excluded.used, background "
+      "="
+      " excluded.background, first_event = excluded.first_event, input = excluded.input, answer = excluded.answer,"
+      " events = excluded.events");
   touch_ = statement(
       "INSERT INTO conversations(id, used, used_at) VALUES(?, ?, ?)"
       " ON CONFLICT(id) DO UPDATE SET used = excluded.used, used_at = excluded.used_at");
@@ -155,6 +158,10 @@ Result<void> ResponseTables::prepare() {
   drop_rows_ = statement(
       "DELETE FROM responses WHERE id IN"
       " (SELECT id FROM responses WHERE conversation = ? ORDER BY depth DESC LIMIT ?)");
+  drop_leaf_ = statement(
+      "DELETE FROM responses WHERE id ="
+      " (SELECT id FROM responses AS turn WHERE conversation = ? AND used != (SELECT max(used) FROM conversations)"
+      " AND NOT EXISTS (SELECT 1 FROM responses WHERE previous = turn.id) ORDER BY used LIMIT 1) RETURNING id");
   if (code != SQLITE_OK) return sqlite_error(code);
   return {};
 }
@@ -209,12 +216,13 @@ Result<void> ResponseTables::put(const pipeline::StoredResponse& response, std::
   put->bind(2, row.conversation);
   put->bind(3, row.depth);
   response.previous ? put->bind(4, key_of(*response.previous)) : put->bind_null(4);
-  put->bind(5, response.tenant);
-  put->bind(6, std::int64_t{response.background});
-  put->bind(7, std::bit_cast<std::int64_t>(response.first_event));
-  put->bind(8, response.input);
-  put->bind(9, response.answer);
-  put->bind(10, response.events);
+  put->bind(5, use);
+  put->bind(6, response.tenant);
+  put->bind(7, std::int64_t{response.background});
+  put->bind(8, std::bit_cast<std::int64_t>(response.first_event));
+  put->bind(9, response.input);
+  put->bind(10, response.answer);
+  put->bind(11, response.events);
   if (auto done = put->step(); !done) return done.error();
   return {};
 }
@@ -293,16 +301,6 @@ Result<std::uint64_t> ResponseTables::bytes() {
   return static_cast<std::uint64_t>(*pages - *unused) * kPageBytes;
 }
 
-Result<bool> ResponseTables::over_bounds(std::int64_t used_at, std::chrono::seconds now) {
-  if (used_at < (now - bounds_.age_max).count()) return true;
-  const auto used = bytes();
-  if (!used) return used.error();
-  if (*used <= bounds_.bytes_max) return false;
-  const auto conversations = database_.ask("SELECT count(*) FROM (SELECT 1 FROM conversations LIMIT 2)");
-  if (!conversations) return conversations.error();
-  return *conversations > 1;
-}
-
 Result<bool> ResponseTables::give_pages_back() {
   const auto unused = database_.ask("PRAGMA freelist_count");
   if (!unused) return unused.error();
@@ -314,41 +312,53 @@ Result<bool> ResponseTables::give_pages_back() {
   return true;
 }
 
+Result<bool> ResponseTables::drop_old(std::int64_t conversation) {
+  Use rows(drop_rows_);
+  rows->bind(1, conversation);
+  rows->bind(2, std::int64_t{kRowsAStep});
+  if (auto done = rows->step(); !done) return done.error();
+  return true;
+}
+
+Result<bool> ResponseTables::drop_leaves(std::int64_t conversation) {
+  for (int dropped = 0; dropped < kRowsAStep; ++dropped) {
+    const auto used = bytes();
+    if (!used) return used.error();
+    if (*used <= bounds_.bytes_max) return dropped > 0;
+    Use leaf(drop_leaf_);
+    leaf->bind(1, conversation);
+    auto found = leaf->step();
+    if (!found) return found.error();
+    if (!*found) return dropped > 0;
+    if (auto done = leaf->step(); !done) return done.error();
+  }
+  return true;
+}
+
 Result<bool> ResponseTables::trim(std::chrono::seconds now) {
   std::int64_t conversation = 0;
-  bool over = false;
+  bool old = false;
   {
     Use oldest(oldest_);
     auto found = oldest->step();
     if (!found) return found.error();
-    if (*found) {
-      conversation = oldest->integer(0);
-      const auto beyond = over_bounds(oldest->integer(1), now);
-      if (!beyond) return beyond.error();
-      over = *beyond;
-    }
+    if (!*found) return give_pages_back();
+    conversation = oldest->integer(0);
+    old = oldest->integer(1) < (now - bounds_.age_max).count();
   }
-  if (!over) return give_pages_back();
   if (auto begun = begin(); !begun) return begun.error();
-  const auto drop = [&]() -> Result<void> {
-    Use rows(drop_rows_);
-    rows->bind(1, conversation);
-    rows->bind(2, std::int64_t{kRowsAStep});
-    if (auto done = rows->step(); !done) return done.error();
+  auto dropped = old ? drop_old(conversation) : drop_leaves(conversation);
+  if (dropped && *dropped) {
     Use forget(forget_);
     forget->bind(1, conversation);
-    if (auto done = forget->step(); !done) return done.error();
-    return {};
-  };
-  if (auto dropped = drop(); !dropped) {
-    roll_back();
-    return dropped.error();
+    if (auto done = forget->step(); !done) dropped = done.error();
   }
-  if (auto committed = commit(); !committed) {
-    roll_back();
-    return committed.error();
+  if (dropped && *dropped) {
+    if (auto committed = commit(); !committed) dropped = committed.error();
   }
-  return true;
+  if (dropped && *dropped) return true;
+  roll_back();
+  return dropped ? give_pages_back() : dropped;
 }
 
 }  // namespace kvern::app

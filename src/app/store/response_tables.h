@@ -1,8 +1,9 @@
 // Stored responses in one SQLite file, as plain calls that wait for the disk: response_store.h puts them on a thread.
 //
 // A row is one turn: its own input and answer and the id of the turn before, so a conversation costs what was said in
-// it once. Turns that continue one another are a conversation, the unit of expiry: the one used longest ago goes first,
-// its newest turns first, so no turn that is left has lost what it continues.
+// it once. Turns that continue one another are a conversation, and it may branch. The one used longest ago goes first,
+// from its ends: of a branch its newest turn, of branches the one written longest ago, so no turn that is left has lost
+// what it continues.
 //
 // Durability: WAL with synchronous=NORMAL. A commit is a write to the log that the kernel has when it returns, so no
 // end of the process loses it, and there is no fsync per request; a power cut may lose the last seconds, never the
@@ -44,7 +45,8 @@ class ResponseTables {
   Result<void> erase(const std::string& tenant, RequestId id);
 
   /// One small step towards the bounds, in a transaction of its own: a few rows, a few hundred pages given back. False
-  /// when there is nothing to do. For its size alone the conversation used last is never taken.
+  /// when there is nothing to do. For size alone no more goes than must, and never the turn written last or what it
+  /// continues.
   Result<bool> trim(std::chrono::seconds now);
   /// Bytes of the file that hold something.
   Result<std::uint64_t> bytes();
@@ -53,7 +55,9 @@ class ResponseTables {
   struct Row;
   ResponseTables(Database database, const StoreBounds& bounds);
   Result<void> prepare();
-  Result<bool> over_bounds(std::int64_t used_at, std::chrono::seconds now);
+  /// Whether they dropped any.
+  Result<bool> drop_old(std::int64_t conversation);
+  Result<bool> drop_leaves(std::int64_t conversation);
   Result<bool> give_pages_back();
 
   Database database_;
@@ -68,6 +72,7 @@ class ResponseTables {
   Statement forget_;
   Statement oldest_;
   Statement drop_rows_;
+  Statement drop_leaf_;
 };
 
 /// For an id that is not there, or not the tenant's.

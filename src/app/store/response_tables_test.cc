@@ -210,6 +210,36 @@ TEST_F(ResponseTablesTest, SizeTakesTheConversationUsedLongestAgoInSmallSteps) {
   EXPECT_LE(*bytes, bounds_.bytes_max);
 }
 
+TEST_F(ResponseTablesTest, SizeTakesTheBranchesWrittenLongestAgoAndNoMoreThanItMust) {
+  bounds_.bytes_max = 2'500'000;
+  opened();
+  put(turn(1, {}, 300'000));
+  for (std::uint64_t id = 2; id <= 20; ++id) put(turn(id, 1, 300'000));  // one conversation, each turn a branch
+  put(turn(3, 1, 300'000));                                              // written again
+  EXPECT_GT(trim(), 0U);
+  const auto bytes = tables_->bytes();
+  ASSERT_TRUE(bytes.ok());
+  EXPECT_LE(*bytes, bounds_.bytes_max);
+  EXPECT_GT(*bytes, bounds_.bytes_max - 600'000) << "no more than it must";
+  EXPECT_TRUE(has(1));
+  EXPECT_FALSE(has(2));
+  EXPECT_TRUE(has(3));
+  EXPECT_FALSE(has(4));
+  EXPECT_TRUE(has(20));
+  put(turn(30, {}, 10));  // a small conversation takes no more from the large one
+  trim();
+  EXPECT_TRUE(has(20));
+  EXPECT_TRUE(has(30));
+}
+
+TEST_F(ResponseTablesTest, SizeNeverTakesTheTurnWrittenLastNorWhatItContinues) {
+  bounds_.bytes_max = 1U << 20U;
+  opened();
+  for (std::uint64_t id = 1; id <= 5; ++id) put(turn(id, id == 1 ? std::nullopt : std::optional(id - 1), 300'000));
+  EXPECT_EQ(trim(), 0U);
+  EXPECT_TRUE(tables_->history("t", RequestId{5}, 1U << 30U).ok());
+}
+
 TEST_F(ResponseTablesTest, TheFileShrinksAgain) {
   bounds_.bytes_max = 64U << 20U;
   bounds_.age_max = seconds(10);
