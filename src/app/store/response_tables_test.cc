@@ -214,7 +214,7 @@ TEST_F(ResponseTablesTest, SizeTakesTheBranchesWrittenLongestAgoAndNoMoreThanItM
   bounds_.bytes_max = 2'500'000;
   opened();
   put(turn(1, {}, 300'000));
-  for (std::uint64_t id = 2; id <= 20; ++id) put(turn(id, 1, 300'000));  // one conversation, each turn a branch
+  for (std::uint64_t id = 2; id <= 14; ++id) put(turn(id, 1, 300'000));  // one conversation, each turn a branch
   put(turn(3, 1, 300'000));                                              // written again
   EXPECT_GT(trim(), 0U);
   const auto bytes = tables_->bytes();
@@ -225,10 +225,10 @@ TEST_F(ResponseTablesTest, SizeTakesTheBranchesWrittenLongestAgoAndNoMoreThanItM
   EXPECT_FALSE(has(2));
   EXPECT_TRUE(has(3));
   EXPECT_FALSE(has(4));
-  EXPECT_TRUE(has(20));
+  EXPECT_TRUE(has(14));
   put(turn(30, {}, 10));  // a small conversation takes no more from the large one
   trim();
-  EXPECT_TRUE(has(20));
+  EXPECT_TRUE(has(14));
   EXPECT_TRUE(has(30));
 }
 
