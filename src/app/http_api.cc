@@ -361,12 +361,14 @@ void HttpApi::serve_tokenize(Context& context) {
   const auto model = parts_.models.find(call->request.model);
   if (!model) return reply_error(context, unknown_model(call->request.model));
   const std::size_t bytes = pipeline::prompt_bytes(call->request);
+  call->request.tenant = context.caller.tenant;
   reply_with(context, bytes,
              [model, decoded = std::make_shared<api::TokenizeCall>(std::move(*call))]() -> Result<std::string> {
                Result<Tokens> tokens = Tokens{};
                if (const auto* text = std::get_if<std::string>(&decoded->request.prompt)) {
                  if (auto error = pipeline::check_text("prompt", *model, text->size())) return std::move(*error);
-                 tokens = model->tokenizer->encode_text(*text, decoded->add_special_tokens.value_or(true));
+                 tokens = model->tokenizer->encode_text(*text, decoded->add_special_tokens.value_or(true),
+                                                        pipeline::cache_namespace(decoded->request));
                } else {
                  tokens = pipeline::prompt_tokens(decoded->request, *model);
                }
@@ -387,6 +389,7 @@ void HttpApi::serve_count_tokens(Context& context) {
   const auto model = parts_.models.find(request->model);
   if (!model) return reply_error(context, unknown_model(request->model));
   const std::size_t bytes = pipeline::prompt_bytes(*request);
+  request->tenant = context.caller.tenant;
   reply_with(context, bytes,
              [model, decoded = std::make_shared<ir::Request>(std::move(*request))]() -> Result<std::string> {
                const auto tokens = pipeline::prompt_tokens(*decoded, *model);

@@ -41,12 +41,6 @@ std::optional<Error> check_token(TokenId token, const std::string& field, const 
                                     model.tokenizer->size() - 1));
 }
 
-/// Blocks are shared inside a tenant, and a client's salt splits that further. Length-prefixed, so no two pairs meet.
-std::string cache_namespace(const ir::Request& request) {
-  if (request.tenant == "default" && request.hints.cache_salt.empty()) return {};
-  return fmt::format("{}:{}{}", request.tenant.size(), request.tenant, request.hints.cache_salt);
-}
-
 /// What no model here can read yet; empty for what every model can.
 struct UnreadableMedia {
   std::string_view operator()(const ir::Image&) const { return "an image"; }
@@ -87,17 +81,18 @@ Result<Encoded> encode_chat(const ir::Request& request, const Model& model) {
     tail = end == std::string_view::npos ? std::string_view{} : tail.substr(0, end + 1);
     encoded.starts_in_reasoning = tail.ends_with("<think>");
   }
-  encoded.tokens = model.tokenizer->encode(*spans);
+  encoded.tokens = model.tokenizer->encode(*spans, cache_namespace(request));
   return encoded;
 }
 
 /// Text or token ids.
-Result<Encoded> encode_raw(const ir::Prompt& prompt, const std::string& field, const Model& model) {
+Result<Encoded> encode_raw(const ir::Prompt& prompt, const std::string& field, const std::string& name_space,
+                           const Model& model) {
   Encoded encoded;
   if (const auto* text = std::get_if<std::string>(&prompt)) {
     if (auto error = check_text(field, model, text->size())) return std::move(*error);
     encoded.text = *text;
-    encoded.tokens = model.tokenizer->encode_text(*text, true);
+    encoded.tokens = model.tokenizer->encode_text(*text, true, name_space);
     return encoded;
   }
   encoded.tokens = std::get<Tokens>(prompt);
@@ -111,7 +106,7 @@ Result<Encoded> encode_raw(const ir::Prompt& prompt, const std::string& field, c
 Result<Encoded> encode(const ir::Request& request, std::size_t index, const Model& model) {
   const ir::Prompt& prompt = index == 0 ? request.prompt : request.more_prompts[index - 1];
   if (std::holds_alternative<std::vector<ir::Message>>(prompt)) return encode_chat(request, model);
-  return encode_raw(prompt, prompt_field(request, index), model);
+  return encode_raw(prompt, prompt_field(request, index), cache_namespace(request), model);
 }
 
 std::optional<Error> check_token_fields(const ir::Request& request, const Model& model) {
@@ -208,6 +203,12 @@ std::optional<Error> check_text(const std::string& field, const Model& model, st
   const std::size_t piece = model.tokenizer->piece_bytes_max();
   if (piece == 0 || bytes / piece < model.context_tokens) return std::nullopt;
   return too_long(field, model, bytes / piece, true);
+}
+
+// Length-prefixed, so no two pairs meet.
+std::string cache_namespace(const ir::Request& request) {
+  if (request.tenant == "default" && request.hints.cache_salt.empty()) return {};
+  return fmt::format("{}:{}{}", request.tenant.size(), request.tenant, request.hints.cache_salt);
 }
 
 Result<Tokens> prompt_tokens(const ir::Request& request, const Model& model) {

@@ -28,6 +28,9 @@ inline constexpr std::size_t kPromptTokensOfAllChoicesMost = 16U << 20U;
 /// whatever the prompt.
 Result<Prepared> prepare(const ir::Request& request, const Model& model);
 
+/// Whose cached blocks and remembered tokens a request shares: its tenant's, and a client's salt splits that further.
+std::string cache_namespace(const ir::Request& request);
+
 /// The first prompt's tokens alone; what /tokenize answers.
 Result<Tokens> prompt_tokens(const ir::Request& request, const Model& model);
 

@@ -11,8 +11,8 @@ namespace {
 /// Token i is the byte i; 256 is special.
 class Bytes final : public Tokenizer {
  public:
-  Tokens encode(std::span<const Span>) const override { return {}; }
-  Tokens encode_text(std::string_view, bool) const override { return {}; }
+  Tokens encode(std::span<const Span>, std::string_view) const override { return {}; }
+  Tokens encode_text(std::string_view, bool, std::string_view) const override { return {}; }
   std::string piece(TokenId token, bool special) const override {
     if (token == 256) return special ? "<end>" : "";
     return std::string(1, static_cast<char>(token));

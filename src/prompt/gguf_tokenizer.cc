@@ -61,8 +61,9 @@ class GgufTokenizer final : public Tokenizer {
     find_frame();
   }
 
-  Tokens encode(std::span<const Span> spans) const override {
+  Tokens encode(std::span<const Span> spans, std::string_view name_space) const override {
     Joined joined;
+    joined.name_space = name_space;
     std::size_t bytes = 0;
     for (const Span& span : spans) bytes += span.text.size();
     joined.text.reserve(bytes);
@@ -78,10 +79,10 @@ class GgufTokenizer final : public Tokenizer {
     return out;
   }
 
-  Tokens encode_text(std::string_view text, bool add_special) const override {
+  Tokens encode_text(std::string_view text, bool add_special, std::string_view name_space) const override {
     Tokens out;
     if (add_special) out = before_;
-    plain(text, out);
+    plain(text, name_space, out);
     if (add_special) out.insert(out.end(), after_.begin(), after_.end());
     return out;
   }
@@ -103,6 +104,7 @@ class GgufTokenizer final : public Tokenizer {
   /// The prompt so far, and from where on it is not tokenised yet.
   struct Joined {
     std::string text;
+    std::string_view name_space;
     std::size_t from = 0;
     bool strip = false;  // the special token before `from` takes the whitespace behind it
   };
@@ -130,16 +132,17 @@ class GgufTokenizer final : public Tokenizer {
       while (joined.from < end && is_space(joined.text[joined.from])) ++joined.from;
       joined.strip = false;
     }
-    if (joined.from < end) plain(std::string_view(joined.text).substr(joined.from, end - joined.from), out);
+    if (joined.from < end)
+      plain(std::string_view(joined.text).substr(joined.from, end - joined.from), joined.name_space, out);
     joined.from = std::max(joined.from, end);
   }
 
   /// Appends the tokens of text without special tokens, which depend on nothing but the text.
-  void plain(std::string_view text, Tokens& out) const {
-    if (cache_.find(text, out)) return;
+  void plain(std::string_view text, std::string_view name_space, Tokens& out) const {
+    if (cache_.find(name_space, text, out)) return;
     const std::size_t before = out.size();
     tokenise(text, out);
-    cache_.insert(text, std::span(out).subspan(before));
+    cache_.insert(name_space, text, std::span(out).subspan(before));
   }
 
   void tokenise(std::string_view text, Tokens& out) const {

@@ -20,39 +20,51 @@ Tokens tokens_of(std::string_view text) {
 TEST(TokenCache, FindsWhatWasKeptAndAppends) {
   TokenCache cache(1 << 20);
   Tokens out{5};
-  EXPECT_FALSE(cache.find("hello", out));
-  cache.insert("hello", Tokens{1, 2});
-  cache.insert("hello", Tokens{1, 2});
-  EXPECT_TRUE(cache.find("hello", out));
+  EXPECT_FALSE(cache.find("t", "hello", out));
+  cache.insert("t", "hello", Tokens{1, 2});
+  cache.insert("t", "hello", Tokens{1, 2});
+  EXPECT_TRUE(cache.find("t", "hello", out));
   EXPECT_EQ(out, (Tokens{5, 1, 2}));
-  EXPECT_FALSE(cache.find("hell", out));
-  EXPECT_FALSE(cache.find("", out));
-  cache.insert("", {});
-  EXPECT_TRUE(cache.find("", out));
+  EXPECT_FALSE(cache.find("t", "hell", out));
+  EXPECT_FALSE(cache.find("t", "", out));
+  cache.insert("t", "", {});
+  EXPECT_TRUE(cache.find("t", "", out));
   EXPECT_EQ(out.size(), 3U);
+}
+
+TEST(TokenCache, WhatOneNamespaceKeptIsNotThereForAnother) {
+  TokenCache cache(1 << 20);
+  cache.insert("a", "hello", Tokens{1});
+  Tokens out;
+  for (const auto& [name_space, text] : {std::pair("", "hello"), std::pair("b", "hello"), std::pair("ah", "ello")}) {
+    EXPECT_FALSE(cache.find(name_space, text, out)) << name_space;
+  }
+  cache.insert("b", "hello", Tokens{1});
+  EXPECT_TRUE(cache.find("b", "hello", out));
+  EXPECT_TRUE(cache.find("a", "hello", out));
 }
 
 TEST(TokenCache, WhatIsUsedStaysAndTheRestGoes) {
   TokenCache cache(64U << 10U);
-  cache.insert("kept", tokens_of("kept"));
+  cache.insert("t", "kept", tokens_of("kept"));
   Tokens out;
   for (int i = 0; i < 5'000; ++i) {
     const std::string text = "text " + std::to_string(i);
-    cache.insert(text, tokens_of(text));
+    cache.insert("t", text, tokens_of(text));
     out.clear();
-    ASSERT_TRUE(cache.find("kept", out)) << i;
+    ASSERT_TRUE(cache.find("t", "kept", out)) << i;
     ASSERT_LE(cache.bytes(), 64U << 10U);
   }
-  EXPECT_FALSE(cache.find("text 0", out));
+  EXPECT_FALSE(cache.find("t", "text 0", out));
   EXPECT_GT(cache.bytes(), 32U << 10U) << "the room is used";
 }
 
 TEST(TokenCache, ATextTooLargeForItsShareIsNotKept) {
   TokenCache cache(64U << 10U);
   const std::string large(4'000, 'x');
-  cache.insert(large, tokens_of(large));
+  cache.insert("t", large, tokens_of(large));
   Tokens out;
-  EXPECT_FALSE(cache.find(large, out));
+  EXPECT_FALSE(cache.find("t", large, out));
   EXPECT_EQ(cache.bytes(), 0U);
 }
 
@@ -65,8 +77,8 @@ TEST(TokenCache, ThreadsGetTheirOwnTokens) {
       for (int i = 0; i < 3'000; ++i) {
         const std::string text = "t" + std::to_string(rng.next() % 200);
         Tokens out;
-        if (!cache.find(text, out)) {
-          cache.insert(text, tokens_of(text));
+        if (!cache.find("t", text, out)) {
+          cache.insert("t", text, tokens_of(text));
         } else {
           EXPECT_EQ(out, tokens_of(text));
         }

@@ -25,14 +25,15 @@ struct Span {
 };
 
 /// Thread-safe; the same text always gives the same tokens. Cost of encode: linear in bytes, and small for text seen
-/// lately.
+/// lately in the same `name_space`: whose text it is (a tenant's, and its salt's), so that nobody learns by the time
+/// what another sent.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
   /// Appends nothing of its own (no BOS): what the template printed is what is tokenised.
-  virtual Tokens encode(std::span<const Span> spans) const = 0;
+  virtual Tokens encode(std::span<const Span> spans, std::string_view name_space = {}) const = 0;
   /// Plain text of data origin. `add_special` adds what the model expects around a raw prompt (BOS).
-  virtual Tokens encode_text(std::string_view text, bool add_special) const = 0;
+  virtual Tokens encode_text(std::string_view text, bool add_special, std::string_view name_space = {}) const = 0;
   /// The bytes of one token; a control token gives its text only when `special` is true. Pieces may split UTF-8.
   virtual std::string piece(TokenId token, bool special) const = 0;
   /// A token that is never made from data: control tokens, and markup such as `<tool_call>`.

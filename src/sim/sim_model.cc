@@ -44,13 +44,13 @@ std::optional<Match> first_match(std::string_view text, const std::vector<std::s
 
 }  // namespace
 
-Tokens SimTokenizer::encode(std::span<const prompt::Span> spans) const {
+Tokens SimTokenizer::encode(std::span<const prompt::Span> spans, std::string_view) const {
   Tokens tokens;
   for (const auto& span : spans) encode_bytes(span.text, tokens);
   return tokens;
 }
 
-Tokens SimTokenizer::encode_text(std::string_view text, bool) const {
+Tokens SimTokenizer::encode_text(std::string_view text, bool, std::string_view) const {
   Tokens tokens;
   encode_bytes(text, tokens);
   return tokens;

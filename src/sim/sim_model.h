@@ -23,8 +23,8 @@ inline constexpr TokenId kEndToken = kFirstByte + 256;
 /// Reads three letters as a word, what is none byte by byte. Nothing is special but the end.
 class SimTokenizer final : public prompt::Tokenizer {
  public:
-  Tokens encode(std::span<const prompt::Span> spans) const override;
-  Tokens encode_text(std::string_view text, bool add_special) const override;
+  Tokens encode(std::span<const prompt::Span> spans, std::string_view name_space = {}) const override;
+  Tokens encode_text(std::string_view text, bool add_special, std::string_view name_space = {}) const override;
   std::string piece(TokenId token, bool special) const override;
   bool is_special(TokenId token) const override { return token == kEndToken; }
   bool is_end(TokenId token) const override { return token == kEndToken; }

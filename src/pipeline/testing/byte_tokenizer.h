@@ -14,14 +14,14 @@ inline constexpr TokenId kEndToken = 256;
 
 class ByteTokenizer final : public prompt::Tokenizer {
  public:
-  Tokens encode(std::span<const prompt::Span> spans) const override {
+  Tokens encode(std::span<const prompt::Span> spans, std::string_view = {}) const override {
     Tokens tokens;
     for (const auto& span : spans) {
       for (const char c : span.text) tokens.push_back(static_cast<unsigned char>(c));
     }
     return tokens;
   }
-  Tokens encode_text(std::string_view text, bool) const override {
+  Tokens encode_text(std::string_view text, bool, std::string_view = {}) const override {
     const prompt::Span span{std::string(text), prompt::Origin::kData};
     return encode({&span, 1});
   }
