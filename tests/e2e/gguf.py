@@ -9,16 +9,20 @@ ALIGNMENT = 32
 
 class Gguf:
     """Where the tokens and the tensors of `data` stand. `tokens`: (offset of the length, bytes); `tensors`: name to
-    (type, absolute offset)."""
+    (type, absolute offset); `template`: as a token; `metadata_end`: an offset."""
 
     def __init__(self, data):
         self.data, self.at = data, 0
-        self.tokens, self.tensors = [], {}
+        self.tokens, self.tensors, self.template = [], {}, None
         magic, _, tensors, entries = self.take("4sIQQ")
         assert magic == b"GGUF"
         for _ in range(entries):
             name = self.string()
-            self.value(self.take("I")[0], name == b"tokenizer.ggml.tokens")
+            kind, at = self.take("I")[0], self.at
+            self.value(kind, name == b"tokenizer.ggml.tokens")
+            if name == b"tokenizer.chat_template":
+                self.template = (at, self.data[at + 8:self.at])
+        self.metadata_end = self.at
         places = {}
         for _ in range(tensors):
             name = self.string().decode()
@@ -77,3 +81,11 @@ def with_nan(data, tensor):
     kind, at = Gguf(data).tensors[tensor]
     assert kind == 8, "Q8_0"
     return data[:at] + struct.pack("<e", float("nan")) + data[at + 2:]
+
+
+def vocabulary_with(data, template):
+    """A file of the metadata alone, with another chat template: enough for a tokenizer, and no weights to copy."""
+    found = Gguf(data)
+    at, old = found.template
+    rest = data[at + 8 + len(old):found.metadata_end]
+    return data[:8] + struct.pack("<Q", 0) + data[16:at] + struct.pack("<Q", len(template)) + template + rest

@@ -26,9 +26,9 @@ def token_event(*ids, finish=None):
                   "choices": [{"index": 0, "text": "", "token_ids": list(ids), "finish_reason": finish}]})
 
 
-def stream_of(ids):
+def stream_of(ids, more_usage=None):
     """A whole stream of these tokens, in its pieces."""
-    usage = {"prompt_tokens": 1, "completion_tokens": len(ids)}
+    usage = {"prompt_tokens": 1, "completion_tokens": len(ids), **(more_usage or {})}
     return [STREAM_HEAD, *(token_event(each) for each in ids), token_event(finish="length"),
             event({"id": "c", "object": "text_completion", "choices": [], "usage": usage}),
             event(b"[DONE]") + END_OF_CHUNKS]
