@@ -18,6 +18,7 @@
 #include "app/http_lane.h"
 #include "app/version.h"
 #include "base/check.h"
+#include "base/json_reader.h"
 #include "base/json_writer.h"
 #include "base/text.h"
 #include "pipeline/prepare.h"
@@ -171,7 +172,8 @@ net::Response HttpApi::refuse(int status, std::string_view reason, const net::Re
 void HttpApi::serve(net::Request request, std::shared_ptr<net::Exchange> exchange) {
   Lane& lane = lane_of(*exchange);
   const auto route = api::find_route(request.head.method, request.head.path);
-  KV_CHECK(route.ok());  // admit() let it in
+  KV_CHECK(route.ok());                      // admit() let it in
+  json::mend_half_surrogates(request.body);  // before anything of it is kept or said again
   std::string rest(route->rest);
   auto caller = authenticate(request.head, parts_.keys, route->endpoint->guard, parts_.limits);
   KV_CHECK(caller.ok());  // likewise

@@ -361,6 +361,33 @@ const char* described(Kind kind) noexcept {
   return "a value";
 }
 
+void mend_half_surrogates(std::string& text) {
+  const auto has = [&](const char* escape) { return memmem(text.data(), text.size(), escape, 3) != nullptr; };
+  if (!has("\\ud") && !has("\\uD")) return;
+  // The code unit that is escaped at a place, or 0.
+  const auto unit_at = [&](std::size_t at) -> std::uint32_t {
+    if (text.size() - at < 6 || text[at] != '\\' || text[at + 1] != 'u') return 0;
+    for (std::size_t i = 2; i < 6; ++i) {
+      if (hex_digit(text[at + i]) < 0) return 0;
+    }
+    return code_unit(text, at + 2);
+  };
+  for (std::size_t at = text.find('\\'); at != std::string::npos; at = text.find('\\', at)) {
+    const std::uint32_t unit = unit_at(at);
+    if (unit < 0xD800 || unit > 0xDFFF) {
+      at += 2;
+      continue;
+    }
+    const std::uint32_t next = unit < 0xDC00 && at + 6 <= text.size() ? unit_at(at + 6) : 0;
+    if (next >= 0xDC00 && next <= 0xDFFF) {
+      at += 12;
+      continue;
+    }
+    text.replace(at, 6, "\\ufffd");
+    at += 6;
+  }
+}
+
 std::string position(std::string_view text, std::size_t at) {
   const std::string_view before = text.substr(0, at);
   const auto line = std::count(before.begin(), before.end(), '\n') + 1;

@@ -117,6 +117,11 @@ class Document {
   std::vector<std::string> keys_;
 };
 
+/// Makes U+FFFD of each escape of half a surrogate pair, in place and in the same six bytes: then `raw()` too is text
+/// that every reader takes. Such halves come from clients that cut a string inside an emoji. Other text stays as it is,
+/// valid or not. O(text), almost nothing where there is none.
+void mend_half_surrogates(std::string& text);
+
 /// "line L, column C" of a byte, both from 1; columns count characters.
 std::string position(std::string_view text, std::size_t at);
 

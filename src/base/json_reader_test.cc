@@ -93,5 +93,23 @@ TEST(JsonReader, NoKeyStandsTwice) {
   EXPECT_NE(fault_of(many + "\"k4711\":1}").find("`k4711` stands twice"), std::string::npos);
 }
 
+TEST(JsonReader, HalfSurrogatesAreMendedInPlace) {
+  const std::pair<std::string, std::string> cases[] = {{R"(["\ud83d\ude00"])", R"(["\ud83d\ude00"])"},
+                                                       {R"(["\uD83D\uDE00 \ud83d"])", R"(["\uD83D\uDE00 \ufffd"])"},
+                                                       {R"(["\ude00\ud83d"])", R"(["\ufffd\ufffd"])"},
+                                                       {R"(["\ud83d\ud83d\ude00"])", R"(["\ufffd\ud83d\ude00"])"},
+                                                       {R"(["\\ud83d \\\ud83d"])", R"(["\\ud83d \\\ufffd"])"},
+                                                       {R"(["\ud83)", R"(["\ud83)"},
+                                                       {R"(["\ud83x\uDCff)", R"(["\ud83x\ufffd)"},
+                                                       {"\\ud800", "\\ufffd"},
+                                                       {"\\", "\\"},
+                                                       {"", ""}};
+  for (const auto& [text, mended] : cases) {
+    std::string out = text;
+    mend_half_surrogates(out);
+    EXPECT_EQ(out, mended) << text;
+  }
+}
+
 }  // namespace
 }  // namespace kvern::json

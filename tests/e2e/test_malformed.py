@@ -74,6 +74,15 @@ class Malformed(ScriptedCase):
             self.assertIn(text, reply.headers.get(name, ""))
 
 
+    def test_half_a_character_is_not_said_again(self):
+        """Clients cut strings inside an emoji; what is made of that is JSON for every reader."""
+        half = '"x' + "\\" + 'ud83d"'
+        for api in APIS:
+            body = json.dumps(api.body("$HALF", metadata={"a": "$HALF"}, instructions="$HALF"))
+            reply = self.server.post(api.path, body.replace('"$HALF"', half), headers=JSON)
+            self.assertEqual(reply.status, 200, reply.body)
+            self.assertNotIn(b"\\ud83d", reply.body.lower(), api.name)
+
     def test_6_bodies_of_32_mb_of_anything_take_bounded_memory(self):
         """On every API; the answer comes at once, and in its envelope."""
         size = (32 << 20) - 200
