@@ -1,7 +1,11 @@
 #include "api/bounds.h"
 
 #include <algorithm>
+#include <string>
 #include <string_view>
+#include <vector>
+
+#include "api/fields.h"
 
 namespace kvern::api {
 namespace {
@@ -62,6 +66,17 @@ class Bounds {
     count(Limit::kParts, result.parts.size(), "content");
   }
 
+  /// A call could not say which of them it means.
+  void two_of_a_name(const std::vector<ir::Tool>& tools) {
+    std::vector<std::string> names;
+    for (const auto& tool : tools) {
+      if (tool.kind != ir::ToolKind::kHosted) names.push_back(ir::prompt_name(tool.tool_namespace, tool.name));
+    }
+    std::ranges::sort(names);
+    const auto twice = std::ranges::adjacent_find(names);
+    if (!fault_ && twice != names.end()) fault_ = invalid("tools", "`tools` has two of the name " + shown(*twice));
+  }
+
   void tools(const ir::Request& request) {
     count(Limit::kTools, request.tools.size(), "tools");
     count(Limit::kTools, request.tool_namespaces.size(), "tools");
@@ -72,6 +87,7 @@ class Bounds {
       bytes(Limit::kToolSchemaBytes, tool.parameters, "tools.parameters");
       if (tool.grammar) bytes(Limit::kToolSchemaBytes, tool.grammar->definition, "tools.definition");
     }
+    two_of_a_name(request.tools);
     for (const auto& space : request.tool_namespaces) {
       bytes(Limit::kToolNameBytes, space.name, "tools.name");
       bytes(Limit::kToolDescriptionBytes, space.description, "tools.description");

@@ -298,6 +298,9 @@ TEST(Bounds, TheIrIsHeldWhateverMadeIt) {
   EXPECT_EQ(fault([](ir::Request&) {}), "");
   EXPECT_EQ(fault([](ir::Request& request) { request.prompt = std::vector<ir::Message>(4); }), "messages");
   EXPECT_EQ(fault([](ir::Request& request) { request.tools.resize(3); }), "tools");
+  EXPECT_EQ(fault([](ir::Request& request) { request.tools = {ir::Tool{.name = "t"}, ir::Tool{.name = "t"}}; }),
+            "tools");
+  EXPECT_EQ(fault([](ir::Request& request) { request.tools = {ir::Tool{.name = "t"}, ir::Tool{.name = "u"}}; }), "");
   EXPECT_EQ(fault([](ir::Request& request) { request.stopping.strings.resize(3); }), "stop");
   EXPECT_EQ(fault([](ir::Request& request) { request.hints.cache_salt = "abc"; }), "cache_salt");
   EXPECT_EQ(fault([](ir::Request& request) {

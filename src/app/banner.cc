@@ -78,7 +78,7 @@ std::string banner(const LoadedModel& loaded, const std::string& url, bool asks_
   line(text, "context", fmt::format("{} tokens", model.context_tokens));
   line(text, "tools",
        loaded.template_has_tools ? "the chat template prints tools"
-                                 : "the chat template has no place for tools: the model will not see them");
+                                 : "the chat template has no place for tools: they are told in a system message");
   line(text, "parser", "hermes (<think> and <tool_call>), the only family so far");
   line(text, "kv cache",
        loaded.cache_tokens > 0 ? fmt::format("{} tokens, shared by all requests in blocks of 16", loaded.cache_tokens)

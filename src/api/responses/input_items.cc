@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <functional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "base/json_writer.h"
@@ -48,11 +51,18 @@ class ItemWriter {
     std::string type = text_member(item, "type");
     const std::string id = text_member(item, "id");
     if (type == "item_reference" || (type.empty() && !item.find("role"))) {
-      if (const auto referred = history_.find(id)) writer_.raw(referred->raw());
+      const auto referred = history_.find(id);
+      if (referred && ids_.insert(id).second) {
+        writer_.raw(referred->raw());
+      } else if (referred) {
+        add(*referred);
+      }
       return;
     }
     if (type.empty()) type = "message";
-    writer_.begin_object().member("id", id.empty() ? next_id(type) : id).member("type", type);
+    // A list is paged by ids, so one that a client gave twice is kept once.
+    const bool own = !id.empty() && ids_.insert(id).second;
+    writer_.begin_object().member("id", own ? id : next_id(type)).member("type", type);
     if (type == "message" && !item.find("status")) writer_.member("status", "completed");
     for (const auto& [key, value] : item.children()) {
       if (key == "id" || key == "type") continue;
@@ -83,6 +93,7 @@ class ItemWriter {
   const RequestId id_;
   const HistoryItems& history_;
   json::Writer writer_;
+  std::set<std::string, std::less<>> ids_;
   std::uint32_t count_ = 0;
 };
 

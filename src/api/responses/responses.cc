@@ -156,7 +156,15 @@ class ResponsesDialectImpl final : public ResponsesDialect {
     return decode_by(&ResponsesDecoder::compact, body, context, history);
   }
 
-  Reply error(const Error& error, RequestId) const override { return openai_error(error); }
+  /// What others call `messages` is `input` here.
+  Reply error(const Error& error, RequestId) const override {
+    constexpr std::string_view kTheirs = "messages";
+    if (error.param != kTheirs) return openai_error(error);
+    Error own = error;
+    own.param = "input";
+    if (own.message.starts_with(kTheirs)) own.message.replace(0, kTheirs.size(), own.param);
+    return openai_error(own);
+  }
 
  private:
   Result<ResponsesCall> decode_by(ResponsesCall (ResponsesDecoder::*how)(), std::string_view body,

@@ -160,8 +160,9 @@ class InputDecoder {
   void add_typed_output(const Fields& item) {
     ir::ToolResult result;
     result.call_id = call_id(item);
-    if (!item.required("output")) return;
-    const auto output = item.find("output");
+    // Of a patch there may be no output: then how it went is all there is.
+    const auto output = item.has("output") ? item.find("output") : item.find("status");
+    if (!output && !item.required("output")) return;
     result.parts.emplace_back(
         ir::Text{output->is(json::Kind::kString) ? output->string() : std::string(output->raw())});
     begin(ir::Role::kTool).blocks.push_back({std::move(result), std::nullopt});

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "api/responses/input_items.h"
 #include "api/responses/response_ids.h"
 #include "api/responses/responses.h"
@@ -221,6 +223,42 @@ TEST_F(StatefulResponses, CompactionKeepsTheUsersWordsAndSealsTheRest) {
   auto empty =
       dialect_->decode_compact(R"({"model":"m","input":"x"})", {RequestId{2}, std::chrono::seconds(7)}, &history);
   EXPECT_EQ(testing::play(bj::parse(R"(["start",{"end":"stop"}])").as_array(), *empty->call.encoder), "");
+}
+
+TEST_F(StatefulResponses, AnIdThatIsGivenTwiceIsKeptOnce) {
+  const auto call = decode(R"({"input":[{"role":"user","id":"x","content":"1"},{"role":"user","id":"x","content":"2"},
+                                        {"role":"user","id":"x","content":"3"}],"store":true})");
+  ASSERT_TRUE(call.ok());
+  std::set<std::string> seen;
+  ListPage page;
+  page.limit = 1;
+  for (int pages = 0; pages < 5; ++pages) {
+    const auto list = render_input_items(call->input, page, Limits());
+    ASSERT_TRUE(list.ok());
+    const auto document = bj::parse(*list);
+    page.after = bj::value_to<std::string>(document.at("last_id"));
+    seen.insert(page.after);
+    if (!document.at("has_more").as_bool()) break;
+  }
+  EXPECT_EQ(seen.size(), 3U);
+}
+
+TEST_F(StatefulResponses, APatchWithoutOutputSaysHowItWent) {
+  const auto call = decode(R"({"input":[
+      {"type":"apply_patch_call","call_id":"c","status":"completed","operation":{"type":"delete_file","path":"a"}},
+      {"type":"apply_patch_call_output","call_id":"c","status":"completed"}]})");
+  ASSERT_TRUE(call.ok()) << call.error().message;
+  const auto& messages = std::get<std::vector<ir::Message>>(call->call.request.prompt);
+  const auto& result = std::get<ir::ToolResult>(messages.at(1).blocks.at(0).content);
+  EXPECT_EQ(std::get<ir::Text>(result.parts.at(0)).text, "completed");
+  EXPECT_FALSE(decode(R"({"input":[{"type":"apply_patch_call_output","call_id":"c"}]})").ok());
+}
+
+TEST_F(StatefulResponses, WhatOthersCallMessagesIsInputHere) {
+  const auto reply = dialect_->error(invalid("messages", "messages: the model reads text only"), RequestId{1});
+  const auto error = bj::parse(reply.body).at("error");
+  EXPECT_EQ(error.at("param"), "input");
+  EXPECT_EQ(error.at("message"), "input: the model reads text only");
 }
 
 }  // namespace
