@@ -56,6 +56,44 @@ TEST(Prepare, HopelessTextIsRefusedByItsLength) {
   EXPECT_THAT(prepared.error().message, HasSubstr("at least 252 tokens"));
 }
 
+/// Notes in whose name it was asked.
+class NotingTokenizer final : public prompt::Tokenizer {
+ public:
+  Tokens encode(std::span<const prompt::Span> spans, std::string_view name_space) const override {
+    asked.emplace_back(name_space);
+    return bytes_.encode(spans);
+  }
+  Tokens encode_text(std::string_view text, bool add_special, std::string_view name_space) const override {
+    asked.emplace_back(name_space);
+    return bytes_.encode_text(text, add_special);
+  }
+  std::string piece(TokenId token, bool special) const override { return bytes_.piece(token, special); }
+  bool is_special(TokenId token) const override { return bytes_.is_special(token); }
+  bool is_end(TokenId token) const override { return bytes_.is_end(token); }
+  std::uint32_t size() const override { return bytes_.size(); }
+
+  mutable std::vector<std::string> asked;
+
+ private:
+  testing::ByteTokenizer bytes_;
+};
+
+TEST(Prepare, TextIsTokenisedInTheNameOfItsNamespace) {
+  const auto tokenizer = std::make_shared<NotingTokenizer>();
+  Model asked = model(100);
+  asked.tokenizer = tokenizer;
+  auto request = chat("hi");
+  request.tenant = "a";
+  ASSERT_TRUE(prepare(request, asked).ok());
+  request.prompt = "raw";
+  request.more_prompts = {"more"};
+  ASSERT_TRUE(prepare(request, asked).ok());
+  ASSERT_TRUE(prompt_tokens(request, asked).ok());
+  EXPECT_EQ(cache_namespace(request), "1:a");
+  EXPECT_THAT(tokenizer->asked, ::testing::Each("1:a"));
+  EXPECT_EQ(tokenizer->asked.size(), 4U);
+}
+
 TEST(Prepare, TenantsAndSaltsShareNoBlocks) {
   const auto name = [](std::string tenant, std::string salt) {
     auto request = chat("hi");

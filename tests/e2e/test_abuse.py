@@ -29,7 +29,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CHAT_PATH = "/v1/chat/completions"
 OTHER_PATHS = ("/v1/responses", "/v1/messages")
 KEY = "key-of-the-abuser"
-# Steps that other modules take: keys, logs, workers and models need servers of their own, and have many more rows there.
+# Steps that other modules take: they need servers of their own, and have many more rows there.
 ELSEWHERE = {"auth-every-route": "test_keys", "secrets-in-logs": "test_secrets",
              "worker-endless-line": "test_abuse_workers", "cancelled-connection-reuse": "test_abuse_workers",
              "template-runaway": "test_abuse_template", "cache-oracle-time": "test_abuse_cache"}

@@ -1,8 +1,9 @@
-"""The case template-runaway of cases/abuse.jsonl: a model file is data of a stranger, and its chat template is a program.
+"""The case template-runaway of cases/abuse.jsonl: a model file is data of a stranger, its chat template is a program.
 Whatever it says, loading or the request ends with an error that names the bound, and another model is not disturbed."""
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -87,7 +88,8 @@ class AtStart(Vocabularies):
                 told, took, reached = self.start(self.file(name, source))
                 self.assertRegex(told, BOUND)
                 self.assertIn(name + ".gguf", told)
-                figure(f"{name}: CPU s and MB more than a good start", (round(took - seconds, 2), round(reached - peak, 1)))
+                more = (round(took - seconds, 2), round(reached - peak, 1))
+                figure(f"{name}: CPU s and MB more than a good start", more)
                 if not SANITIZED:
                     self.assertLessEqual(took - seconds, SECONDS)
                     self.assertLessEqual(reached - peak, GROWTH_MB)
@@ -98,8 +100,7 @@ class AtStart(Vocabularies):
         wild = self.file("wild", RUNAWAYS["doubling"])
         with Front([entry("tame", worker.url)]) as front:
             front.rewrite(workers_json(entry("tame", worker.url), entry("wild", worker.url, tokenizer=wild)))
-            line = until(lambda: next((line for line in list(front.lines) if "workers file is not taken" in line), None))
-            self.assertRegex(line, BOUND)
+            until(lambda: re.search("workers file is not taken.*" + BOUND, front.output()), what="word of the bound")
             self.assertEqual(front.chat(model="tame")["model"], "tame")
 
 
@@ -112,7 +113,8 @@ class AtARequest(Vocabularies):
         workers = [answering(name) for name in ("tame", *self.wild)]
         for worker in workers:
             self.addCleanup(worker.stop)
-        vocabularies = {name: self.file(name, SLEEPING + RUNAWAYS[name] + "{% endif %}" + self.template) for name in self.wild}
+        vocabularies = {name: self.file(name, f"{SLEEPING}{RUNAWAYS[name]}{{% endif %}}{self.template}")
+                        for name in self.wild}
         self.front = Front([entry(worker.model, worker.url, tokenizer=vocabularies.get(worker.model, MODEL))
                             for worker in workers])
         self.addCleanup(self.front.stop)

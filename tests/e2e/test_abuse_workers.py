@@ -1,5 +1,5 @@
-"""The cases worker-endless-line and cancelled-connection-reuse of cases/abuse.jsonl: a worker is a stranger too. What it
-sends is bounded, and what it sends late, twice or too much reaches no other request."""
+"""The cases worker-endless-line and cancelled-connection-reuse of cases/abuse.jsonl: a worker is a stranger too. What
+it sends is bounded, and what it sends late, twice or too much reaches no other request."""
 
 import contextlib
 import json
