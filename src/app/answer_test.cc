@@ -69,6 +69,7 @@ class Wire final : public net::Exchange {
   void finish() override { finished = true; }
   void abort() override {}
   bool gone() const override { return false; }
+  std::size_t unsent() const override { return 0; }
   void on_gone(std::function<void()> callback) override { hang_up = std::move(callback); }
 
   int status = 0;

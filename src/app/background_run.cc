@@ -170,10 +170,11 @@ std::string BackgroundRun::object() const {
   return out;
 }
 
-BackgroundRun::Reading BackgroundRun::read(std::uint64_t from, std::string& out) const {
+BackgroundRun::Reading BackgroundRun::read(std::uint64_t from, std::string& out, std::size_t bytes_max) const {
   const std::lock_guard lock(mutex_);
-  const std::uint64_t next = events_.read(from, out);
-  return {next, state_ == State::kOver};
+  const std::uint64_t next = events_.read(from, out, bytes_max);
+  const bool more = next < events_.next();
+  return {next, more, state_ == State::kOver && !more};
 }
 
 std::uint64_t BackgroundRun::first_event() const {

@@ -61,9 +61,11 @@ class BackgroundRun final : public pipeline::EventReceiver, public std::enable_s
 
   struct Reading {
     std::uint64_t next = 0;  // the number to go on from
+    bool more = false;       // there are some already
     bool over = false;       // there will be no more
   };
-  Reading read(std::uint64_t from, std::string& out) const;
+  /// Appends events from number `from` on, until `out` has `bytes_max` or more.
+  Reading read(std::uint64_t from, std::string& out, std::size_t bytes_max) const;
   /// The number of the oldest event that is kept.
   std::uint64_t first_event() const;
   /// `notify` is called on the run's loop when there are more events, until unfollow.

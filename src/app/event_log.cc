@@ -24,9 +24,10 @@ void EventLog::append(std::string_view events) {
   }
 }
 
-std::uint64_t EventLog::read(std::uint64_t from, std::string& out) const {
-  for (std::uint64_t at = std::max(from, first_); at < next(); ++at) out += events_[at - first_];
-  return std::max(from, next());
+std::uint64_t EventLog::read(std::uint64_t from, std::string& out, std::size_t bytes_max) const {
+  std::uint64_t at = std::max(from, first_);
+  for (; at < next() && out.size() < bytes_max; ++at) out += events_[at - first_];
+  return at;
 }
 
 }  // namespace kvern::app

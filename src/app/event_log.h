@@ -16,8 +16,9 @@ class EventLog {
 
   /// Complete server-sent events, one after the other; their numbers are those of their order.
   void append(std::string_view events);
-  /// Appends the events from number `from` on; the number of the next one is returned.
-  std::uint64_t read(std::uint64_t from, std::string& out) const;
+  /// Appends the events from number `from` on, until `out` has `bytes_max` or more; the number to go on from is
+  /// returned.
+  std::uint64_t read(std::uint64_t from, std::string& out, std::size_t bytes_max = SIZE_MAX) const;
   /// The number of the oldest that is kept.
   std::uint64_t first() const { return first_; }
   std::uint64_t next() const { return first_ + events_.size(); }

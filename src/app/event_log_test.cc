@@ -20,6 +20,16 @@ TEST(EventLog, ReadsFromAnyNumberOn) {
   }
 }
 
+TEST(EventLog, ReadsInPieces) {
+  EventLog log(1000);
+  log.append("a\n\nbb\n\nccc\n\n");
+  std::string out;
+  EXPECT_EQ(log.read(0, out, 4), 2U) << "as long as there is room before an event";
+  EXPECT_EQ(out, "a\n\nbb\n\n");
+  EXPECT_EQ(log.read(2, out, out.size()), 2U);
+  EXPECT_EQ(log.read(2, out, out.size() + 1), 3U);
+}
+
 TEST(EventLog, KeepsTheNewestWithinItsBound) {
   EventLog log(30);
   for (int i = 0; i < 10; ++i) log.append("data: " + std::to_string(i) + "\n\n");  // 9 bytes each

@@ -1,8 +1,16 @@
 #include "app/follower.h"
 
+#include <chrono>
 #include <utility>
 
 namespace kvern::app {
+namespace {
+
+/// What is written at once, and may wait in the connection: far below what a slow reader is cut for.
+constexpr std::size_t kPiece = 64U << 10U;
+constexpr std::chrono::milliseconds kLook{5};
+
+}  // namespace
 
 Follower::Follower(RequestId id, std::shared_ptr<net::Exchange> exchange, std::shared_ptr<BackgroundRun> run,
                    std::uint64_t from, std::function<void(int status)> on_over)
@@ -18,14 +26,31 @@ void Follower::begin(net::Headers headers, std::function<void()> notify) {
 }
 
 void Follower::pull() {
-  if (!on_over_) return;
+  if (!on_over_ || later_) return;
+  if (exchange_->unsent() >= kPiece) return pull_later();
+  // So slow that what comes next is kept no longer: a gap would look like the whole.
+  if (next_ < run_->first_event()) {
+    exchange_->abort();
+    return over(499);
+  }
   std::string bytes;
-  const auto reading = run_->read(next_, bytes);
+  const auto reading = run_->read(next_, bytes, kPiece);
   next_ = reading.next;
   if (!bytes.empty()) exchange_->write(bytes);
+  if (reading.more) return pull_later();
   if (!reading.over) return;
   exchange_->finish();
   over(200);
+}
+
+void Follower::pull_later() {
+  later_ = true;
+  exchange_->loop().post_after(kLook, [self = weak_from_this()] {
+    const auto follower = self.lock();
+    if (!follower) return;
+    follower->later_ = false;
+    follower->pull();
+  });
 }
 
 void Follower::over(int status) {

@@ -1,4 +1,5 @@
-// A client that reads the events of a background response, from any number on. When it hangs up the response goes on.
+// A client that reads the events of a background response, from any number on, as fast as it likes: what it has not
+// taken stays in the log, not in its connection. When it hangs up the response goes on.
 // Lives on the loop of its exchange.
 #pragma once
 
@@ -21,12 +22,14 @@ class Follower : public std::enable_shared_from_this<Follower> {
   void pull();
 
  private:
+  void pull_later();
   void over(int status);
 
   const RequestId id_;
   const std::shared_ptr<net::Exchange> exchange_;
   const std::shared_ptr<BackgroundRun> run_;
   std::uint64_t next_;
+  bool later_ = false;                // a look at how far the client is comes by itself
   std::function<void(int)> on_over_;  // empty: it is over
 };
 

@@ -18,12 +18,14 @@ from harness import FULL, REPEAT_HELLO, ScriptedCase, Server, figure, until
 from test_responses import CALL, PATCH, TOOLS, check_grammar, user
 
 SLOW = {"match": "slowly", "chunks": ["word "] * 400, "itl_ms": 20, "repeat": True}
+FLOOD = "y" * 8192
 SCRIPT = [
     {"match": "Summarise this conversation", "text": "<think>hm</think>They like tea.", "repeat": True},
     {"match": "They like tea.", "text": "I know of the tea.", "repeat": True},
     {"match": "call the tool", "text": f"<think>plan it</think>Calling.{CALL}", "repeat": True},
     {"match": "patch call", "text": PATCH, "repeat": True},
     {"match": "breaks", "chunks": ["one ", "two "], "finish": "error", "repeat": True},
+    {"match": "flood", "chunks": [FLOOD] * 400, "itl_ms": 5, "repeat": True},
     {"match": "quickly", "chunks": ["one ", "two ", "three"], "itl_ms": 5, "repeat": True},
     SLOW,
     *REPEAT_HELLO,
@@ -231,6 +233,16 @@ class State(ScriptedCase):
         for after in (0, 5, len(first) - 2, len(first) - 1):
             self.assertEqual(self.client.get(id, f"?stream=true&starting_after={after}"), first[after + 1:])
         self.client.get(id, "?stream=true&starting_after=x", status=400)
+
+    def test_66_a_long_background_stream_is_taken_up_while_it_goes_on(self):
+        """More of it than a connection may hold back."""
+        before = self.server.metric("vllm:generation_tokens_total")
+        id = self.client.create(input="flood", background=True)["id"]
+        until(lambda: self.server.metric("vllm:generation_tokens_total") > before + 200, what="much of it")
+        events = self.client.get(id, "?stream=true")
+        self.assertEqual([event["sequence_number"] for event in events], list(range(len(events))))
+        text = "".join(event["delta"] for event in events if event["type"] == "response.output_text.delta")
+        self.assertEqual(text, FLOOD * 400)
 
     def test_66_background_stream_read_to_its_end(self):
         reply = self.client.post("/v1/responses", {"model": "m", "input": "quickly", "background": True, "stream": True})
