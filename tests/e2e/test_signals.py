@@ -89,18 +89,26 @@ class Signals(unittest.TestCase):
         stream.close()
         server.stop()
 
-    def test_a_drain_waits_for_what_is_being_tokenised(self):
+    def drained_at_work(self, scrapes):
+        """The tokens that were counted, where the signal came while they were; None where it came before or after."""
         with Server(script=SCRIPT) as server, concurrent.futures.ThreadPoolExecutor(1) as pool:
             # Large enough to be under way for a while, small enough to fit the context by its length.
             answer = pool.submit(server.post, "/tokenize", {"prompt": "some words " * 300_000})
-            # The scrape is one exchange, what is being tokenised the other; seen three times, its body was decoded.
-            for _ in range(3):
+            # The scrape is one exchange, the body that comes in and is tokenised the other.
+            for _ in range(scrapes):
                 until(lambda: server.metric("kvern_http_exchanges") > 1 or answer.done(), what="the request under way")
             server.signal(signal.SIGTERM)
             self.assertEqual(server.wait_exit(), 0, server.output())
-            self.assertIn("finishing 1 request", server.output())
-            # It leaves whole, a few megabytes of it.
-            self.assertGreater(json.loads(answer.result().body)["count"], 500_000)
+            if "finishing 1 request" not in server.output():
+                return None
+            return json.loads(answer.result().body)["count"]  # it leaves whole, a few megabytes of it
+
+    def test_a_drain_waits_for_what_is_being_tokenised(self):
+        for attempt in range(1, 9):
+            count = self.drained_at_work(3 * attempt)
+            if count is not None:
+                return self.assertGreater(count, 500_000)
+        self.fail("the signal never came while the text was tokenised")
 
     def test_the_drain_has_a_deadline(self):
         server = Server("--drain-deadline", "1s", script=SCRIPT)
