@@ -85,8 +85,8 @@ TEST(Prepare, TextIsTokenisedInTheNameOfItsNamespace) {
   auto request = chat("hi");
   request.tenant = "a";
   ASSERT_TRUE(prepare(request, asked).ok());
-  request.prompt = "raw";
-  request.more_prompts = {"more"};
+  request.prompt = std::string("raw");
+  request.more_prompts.emplace_back(std::string("more"));
   ASSERT_TRUE(prepare(request, asked).ok());
   ASSERT_TRUE(prompt_tokens(request, asked).ok());
   EXPECT_EQ(cache_namespace(request), "1:a");

@@ -9,7 +9,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Modules whose assertions are about time or memory of the whole machine run alone, at the end.
-ALONE = {"test_timing", "test_connections", "test_signals", "test_keep_alive"}
+ALONE = {"test_timing", "test_connections", "test_signals", "test_keep_alive", "test_abuse_template"}
 # Only for the sanitizer builds: smaller cuts of what the others test.
 SMOKE = {"test_smoke", "test_smoke_scripted"}
 
