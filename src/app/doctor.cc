@@ -32,7 +32,8 @@ Patient examine_embedded(const Settings& settings) {
   const auto& traits = vocabulary->chat_template->traits();
   patient.checks.push_back({"tools",
                             traits.tools ? Finding::kOk : Finding::kInfo,
-                            traits.tools ? "the chat template prints them" : "the chat template has no place for them",
+                            traits.tools ? "the chat template prints them"
+                                         : "the chat template has no place for them: they are told in a system message",
                             {},
                             {}});
   return patient;
