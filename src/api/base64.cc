@@ -2,10 +2,18 @@
 
 #include <sodium.h>
 
+#include <algorithm>
+
 namespace kvern::api {
 namespace {
 
+/// libsodium 1.0.18 takes a letter with its highest bit set for the letter.
+bool is_ascii(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
+
 std::optional<std::string> decode(std::string_view text, int variant) {
+  if (!is_ascii(text)) return std::nullopt;
   std::string out(text.size() / 4 * 3 + 3, '\0');
   std::size_t size = 0;
   const char* end = nullptr;

@@ -2,6 +2,7 @@
 
 #include <sodium.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/check.h"
@@ -67,6 +68,8 @@ std::optional<std::string> Seal::open(std::string_view purpose, std::string_view
   std::string box(sealed.size() / 4 * 3 + 3, '\0');
   std::size_t size = 0;
   const char* end = nullptr;
+  // libsodium 1.0.18 takes a letter with its highest bit set for the letter.
+  if (std::ranges::any_of(sealed, [](char c) { return static_cast<unsigned char>(c) >= 0x80; })) return std::nullopt;
   if (sodium_base642bin(bytes(box), box.size(), sealed.data(), sealed.size(), nullptr, &size, &end, kBase64) != 0 ||
       end != sealed.data() + sealed.size() || size < kOverhead || box[0] != kVersion) {
     return std::nullopt;

@@ -48,6 +48,17 @@ TEST(Seal, StaysShutWhenAnyCharacterIsChangedOrCut) {
   EXPECT_FALSE(seal.open("p", sealed + "="));
 }
 
+TEST(Seal, StaysShutWhereALetterHasItsHighestBitSet) {
+  const Seal seal(Secret(std::string(Seal::kKeyBytes, 'k')));
+  std::string sealed = seal.seal("p", "text");
+  ASSERT_TRUE(seal.open("p", sealed));
+  for (char& letter : sealed) {
+    letter = static_cast<char>(letter | '\x80');
+    EXPECT_FALSE(seal.open("p", sealed));
+    letter = static_cast<char>(letter & '\x7F');
+  }
+}
+
 TEST(Seal, AFreshKeyIsAnother) {
   const Secret key = make_seal_key();
   EXPECT_EQ(key.reveal().size(), Seal::kKeyBytes);
