@@ -180,7 +180,7 @@ std::optional<Error> apply_hint_headers(const HeaderList& headers, const Limits&
   }
   // The largest number is Dynamo's word for "any".
   const auto rank = number<std::uint32_t>(known[Header::kWorkerRank].value);
-  if (rank && *rank != std::numeric_limits<std::uint32_t>::max()) hints.worker_rank = *rank;
+  if (rank && *rank != std::numeric_limits<std::uint32_t>::max()) hints.worker_rank = rank;
   return std::nullopt;
 }
 
