@@ -15,9 +15,8 @@ std::optional<std::uint32_t> ttl_seconds(std::string_view ttl) {
   if (ttl.size() < 2 || ttl.back() != 's' || ttl.front() == '0') return std::nullopt;
   std::uint32_t seconds = 0;
   ttl.remove_suffix(1);
-  const char* const last = ttl.data() + ttl.size();
-  const auto [end, fault] = std::from_chars(ttl.data(), last, seconds);
-  if (fault != std::errc{} || end != last || seconds > kDay) return std::nullopt;
+  const auto [end, fault] = std::from_chars(ttl.data(), ttl.data() + ttl.size(), seconds);
+  if (fault != std::errc{} || end != ttl.data() + ttl.size() || seconds > kDay) return std::nullopt;
   return seconds;
 }
 
