@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "api/base64.h"
+#include "base/base64.h"
 
 namespace kvern::api {
 

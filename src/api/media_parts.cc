@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "api/base64.h"
 #include "api/data_url.h"
+#include "base/base64.h"
 #include "base/text.h"
 
 namespace kvern::api {

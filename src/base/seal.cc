@@ -2,9 +2,9 @@
 
 #include <sodium.h>
 
-#include <algorithm>
 #include <cstdint>
 
+#include "base/base64.h"
 #include "base/check.h"
 
 namespace kvern {
@@ -14,7 +14,6 @@ constexpr char kVersion = 1;
 constexpr std::size_t kNonceBytes = crypto_aead_xchacha20poly1305_ietf_NPUBBYTES;
 constexpr std::size_t kTagBytes = crypto_aead_xchacha20poly1305_ietf_ABYTES;
 constexpr std::size_t kOverhead = 1 + kNonceBytes + kTagBytes;
-constexpr int kBase64 = sodium_base64_VARIANT_URLSAFE_NO_PADDING;
 
 static_assert(Seal::kKeyBytes == crypto_aead_xchacha20poly1305_ietf_KEYBYTES);
 static_assert(Seal::kKeyBytes >= crypto_generichash_KEYBYTES_MIN && Seal::kKeyBytes <= crypto_generichash_KEYBYTES_MAX);
@@ -58,27 +57,17 @@ std::string Seal::seal(std::string_view purpose, std::string_view text) const {
   const std::string bound = bound_data(purpose);
   crypto_aead_xchacha20poly1305_ietf_encrypt(nonce + kNonceBytes, nullptr, bytes(text), text.size(), bytes(bound),
                                              bound.size(), nullptr, nonce, text_key_.data());
-  std::string out(sodium_base64_encoded_len(box.size(), kBase64), '\0');
-  sodium_bin2base64(out.data(), out.size(), bytes(box), box.size(), kBase64);
-  out.pop_back();  // its terminating NUL
-  return out;
+  return base64url(box);
 }
 
 std::optional<std::string> Seal::open(std::string_view purpose, std::string_view sealed) const {
-  std::string box(sealed.size() / 4 * 3 + 3, '\0');
-  std::size_t size = 0;
-  const char* end = nullptr;
-  // libsodium 1.0.18 takes a letter with its highest bit set for the letter.
-  if (std::ranges::any_of(sealed, [](char c) { return static_cast<unsigned char>(c) >= 0x80; })) return std::nullopt;
-  if (sodium_base642bin(bytes(box), box.size(), sealed.data(), sealed.size(), nullptr, &size, &end, kBase64) != 0 ||
-      end != sealed.data() + sealed.size() || size < kOverhead || box[0] != kVersion) {
-    return std::nullopt;
-  }
-  std::string text(size - kOverhead, '\0');
+  auto box = from_base64url(sealed);
+  if (!box || box->size() < kOverhead || box->front() != kVersion) return std::nullopt;
+  std::string text(box->size() - kOverhead, '\0');
   const std::string bound = bound_data(purpose);
-  const unsigned char* const nonce = bytes(box) + 1;
+  const unsigned char* const nonce = bytes(*box) + 1;
   if (crypto_aead_xchacha20poly1305_ietf_decrypt(bytes(text), nullptr, nullptr, nonce + kNonceBytes,
-                                                 size - 1 - kNonceBytes, bytes(bound), bound.size(), nonce,
+                                                 box->size() - 1 - kNonceBytes, bytes(bound), bound.size(), nonce,
                                                  text_key_.data()) != 0) {
     return std::nullopt;
   }

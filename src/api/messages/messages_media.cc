@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "api/base64.h"
+#include "base/base64.h"
 
 namespace kvern::api {
 namespace {

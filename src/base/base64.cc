@@ -1,10 +1,10 @@
-#include "api/base64.h"
+#include "base/base64.h"
 
 #include <sodium.h>
 
 #include <algorithm>
 
-namespace kvern::api {
+namespace kvern {
 namespace {
 
 /// libsodium 1.0.18 takes a letter with its highest bit set for the letter.
@@ -43,4 +43,4 @@ std::optional<std::string> from_base64url(std::string_view text) {
 
 std::optional<std::string> from_base64(std::string_view text) { return decode(text, sodium_base64_VARIANT_ORIGINAL); }
 
-}  // namespace kvern::api
+}  // namespace kvern

@@ -1,12 +1,12 @@
 // Base64 of RFC 4648: the standard alphabet for media that clients send, the URL-safe one without padding for opaque
-// tokens of ours. O(bytes), nothing kept.
+// texts of ours. O(bytes), nothing kept.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
 
-namespace kvern::api {
+namespace kvern {
 
 /// URL-safe, without padding.
 std::string base64url(std::string_view bytes);
@@ -15,4 +15,4 @@ std::optional<std::string> from_base64url(std::string_view text);
 /// The bytes of the standard alphabet with its padding and no line breaks, else nullopt.
 std::optional<std::string> from_base64(std::string_view text);
 
-}  // namespace kvern::api
+}  // namespace kvern

@@ -1,10 +1,10 @@
-#include "api/base64.h"
+#include "base/base64.h"
 
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
 
-namespace kvern::api {
+namespace kvern {
 namespace {
 
 TEST(Base64, KnownTexts) {
@@ -38,4 +38,4 @@ TEST(Base64, MediaHasTheOtherAlphabetAndItsPadding) {
 }
 
 }  // namespace
-}  // namespace kvern::api
+}  // namespace kvern
