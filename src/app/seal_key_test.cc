@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/testing/temp_folder.h"
+
 namespace kvern::app {
 namespace {
 
@@ -15,11 +17,6 @@ namespace fs = std::filesystem;
 
 class SealKeyFile : public testing::Test {
  protected:
-  SealKeyFile() {
-    std::string name = (fs::temp_directory_path() / "kvern-seal-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~SealKeyFile() override { fs::remove_all(folder_); }
   std::string state() const { return (folder_ / "a/state").string(); }
   fs::path made() const { return folder_ / "a/state/seal.key"; }
   std::string write(const std::string& text) const {
@@ -27,7 +24,8 @@ class SealKeyFile : public testing::Test {
     return (folder_ / "key").string();
   }
 
-  fs::path folder_;
+  const TempFolder own_;
+  const fs::path folder_ = own_.path();
 };
 
 TEST_F(SealKeyFile, IsMadeOnceForItsOwnerAlone) {

@@ -28,6 +28,12 @@ struct StoredResponse {
   bool operator==(const StoredResponse&) const = default;
 };
 
+/// For an id that is not there, or not the tenant's.
+inline Error response_not_found() {
+  return fail(ErrorCode::kNotFound,
+              "There is no stored response of this id: it was not stored, was deleted, or has expired.");
+}
+
 /// Thread-safe. Each call returns at once; its callback is posted to `home` exactly once, in the order of the calls,
 /// unless the store ends before (what was to be written is written then, too). Errors say what a person can do:
 /// kOverloaded when too much waits, kUnavailable when the disk does not take it, kNotFound.

@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -45,6 +47,7 @@ constexpr const char* kSchema = R"(
   );
   CREATE INDEX responses_conversation ON responses(conversation, depth);
   CREATE INDEX responses_previous ON responses(previous);
+  CREATE INDEX responses_used ON responses(conversation, used);
 )";
 
 std::int64_t key_of(RequestId id) { return std::bit_cast<std::int64_t>(id.value); }
@@ -54,6 +57,16 @@ Error unusable(ErrorCode code, const std::string& path, std::string_view why) {
   return fail(code, fmt::format("the store of responses {}: {}. --responses-file names another, and with `off` "
                                 "nothing is stored.",
                                 path, why));
+}
+
+/// SQLite takes a file shorter than its header for an empty database, and would write over it.
+bool may_be_database(const std::string& path) {
+  constexpr std::string_view kMagic("SQLite format 3\0", 16);  // https://www.sqlite.org/fileformat.html
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, kMagic.size()> head{};
+  file.read(head.data(), head.size());
+  const auto size = static_cast<std::size_t>(file.gcount());
+  return size == 0 || std::string_view(head.data(), size) == kMagic;
 }
 
 /// Made before SQLite sees it, whose own files are readable by all; the log beside it gets the same mode.
@@ -67,6 +80,9 @@ Result<void> make_file(const std::string& path) {
     return {};
   }
   if (!fault && errno == EEXIST) {
+    if (!may_be_database(path)) {
+      return unusable(ErrorCode::kInvalidRequest, path, "this is no database, or a damaged one; move it away");
+    }
     if (chmod(path.c_str(), S_IRUSR | S_IWUSR) == 0) return {};
   }
   if (!fault) fault = {errno, std::generic_category()};
@@ -104,8 +120,6 @@ Result<bool> is_fresh(Database& database, const std::string& path) {
 
 }  // namespace
 
-Error response_not_found() { return fail(ErrorCode::kNotFound, "There is no stored response of this id."); }
-
 ResponseTables::ResponseTables(Database database, const StoreBounds& bounds)
     : database_(std::move(database)), bounds_(bounds) {}
 
@@ -141,9 +155,9 @@ Result<void> ResponseTables::prepare() {
   conversation_ = statement("SELECT coalesce(max(used), 0) + 1 FROM conversations");
   put_ = statement(
       "INSERT INTO responses(id, conversation, depth, previous, used, tenant, background, first_event, input, answer,"
-      " events) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET used = excluded.used, background "
-      "="
-      " excluded.background, first_event = excluded.first_event, input = excluded.input, answer = excluded.answer,"
+      " events) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+      " ON CONFLICT(id) DO UPDATE SET used = excluded.used, background = excluded.background,"
+      " first_event = excluded.first_event, input = excluded.input, answer = excluded.answer,"
       " events = excluded.events");
   touch_ = statement(
       "INSERT INTO conversations(id, used, used_at) VALUES(?, ?, ?)"
@@ -160,7 +174,8 @@ Result<void> ResponseTables::prepare() {
       " (SELECT id FROM responses WHERE conversation = ? ORDER BY depth DESC LIMIT ?)");
   drop_leaf_ = statement(
       "DELETE FROM responses WHERE id ="
-      " (SELECT id FROM responses AS turn WHERE conversation = ? AND used != (SELECT max(used) FROM conversations)"
+      " (SELECT id FROM responses AS turn INDEXED BY responses_used WHERE conversation = ? AND used != (SELECT "
+      "max(used) FROM conversations)"
       " AND NOT EXISTS (SELECT 1 FROM responses WHERE previous = turn.id) ORDER BY used LIMIT 1) RETURNING id");
   if (code != SQLITE_OK) return sqlite_error(code);
   return {};
@@ -248,7 +263,7 @@ Result<pipeline::StoredResponse> ResponseTables::find(const std::string& tenant,
   row->bind(1, key_of(id));
   auto found = row->step();
   if (!found) return found.error();
-  if (!*found || row->text(0) != tenant) return response_not_found();
+  if (!*found || row->text(0) != tenant) return pipeline::response_not_found();
   pipeline::StoredResponse out = read_row(id, find_);
   out.events = row->text(5);
   out.first_event = std::bit_cast<std::uint64_t>(row->integer(6));
@@ -264,7 +279,7 @@ Result<std::vector<pipeline::StoredResponse>> ResponseTables::history(const std:
     row->bind(1, key_of(*next));
     auto found = row->step();
     if (!found) return found.error();
-    if (!*found || row->text(0) != tenant) return response_not_found();
+    if (!*found || row->text(0) != tenant) return pipeline::response_not_found();
     out.push_back(read_row(*next, turn_));
     bytes += out.back().input.size() + out.back().answer.size();
     if (bytes > bytes_max) {
@@ -284,7 +299,7 @@ Result<void> ResponseTables::erase(const std::string& tenant, RequestId id) {
     row->bind(2, tenant);
     auto found = row->step();
     if (!found) return found.error();
-    if (!*found) return response_not_found();
+    if (!*found) return pipeline::response_not_found();
     conversation = row->integer(0);
     if (auto done = row->step(); !done) return done.error();
   }
@@ -346,6 +361,9 @@ Result<bool> ResponseTables::trim(std::chrono::seconds now) {
     conversation = oldest->integer(0);
     old = oldest->integer(1) < (now - bounds_.age_max).count();
   }
+  const auto used = bytes();
+  if (!used) return used.error();
+  if (!old && *used <= bounds_.bytes_max) return give_pages_back();
   if (auto begun = begin(); !begun) return begun.error();
   auto dropped = old ? drop_old(conversation) : drop_leaves(conversation);
   if (dropped && *dropped) {

@@ -75,7 +75,4 @@ class ResponseTables {
   Statement drop_leaf_;
 };
 
-/// For an id that is not there, or not the tenant's.
-Error response_not_found();
-
 }  // namespace kvern::app

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "base/rng.h"
+#include "base/testing/temp_folder.h"
 
 namespace kvern::app {
 namespace {
@@ -19,18 +20,6 @@ using std::chrono::seconds;
 
 class ResponseTablesTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "kvern-store-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    path_ = folder_ + "/deep/responses.db";
-  }
-  void TearDown() override {
-    tables_.reset();
-    std::filesystem::permissions(folder_, std::filesystem::perms::owner_all);
-    std::filesystem::remove_all(folder_);
-  }
-
   Error reopen() {
     tables_.reset();
     auto opened = ResponseTables::open(path_, bounds_);
@@ -67,8 +56,8 @@ class ResponseTablesTest : public ::testing::Test {
     return out;
   }
 
-  std::string folder_;
-  std::string path_;
+  const TempFolder folder_;
+  std::string path_ = folder_.path() + "/deep/responses.db";
   StoreBounds bounds_;
   std::unique_ptr<ResponseTables> tables_;
 };
@@ -117,7 +106,7 @@ TEST_F(ResponseTablesTest, HistoryIsTheWayFromTheFirstTurn) {
 /// Random calls against a plain map, the file opened anew after each.
 TEST_F(ResponseTablesTest, AgreesWithAMapOverReopens) {
   for (const std::uint64_t seed : {1, 2, 3}) {
-    path_ = folder_ + "/" + std::to_string(seed) + ".db";
+    path_ = folder_.path() + "/" + std::to_string(seed) + ".db";
     Rng rng(seed);
     std::map<std::uint64_t, StoredResponse> model;
     for (int step = 0; step < 40; ++step) {
@@ -313,7 +302,7 @@ TEST_F(ResponseTablesTest, ForeignFilesAreRefusedAndLeftAlone) {
 
 TEST_F(ResponseTablesTest, AFolderThatCannotBeWrittenIsAnError) {
   if (geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
-  chmod(folder_.c_str(), S_IRUSR | S_IXUSR);
+  chmod(folder_.path().c_str(), S_IRUSR | S_IXUSR);
   EXPECT_EQ(reopen().code, ErrorCode::kUnavailable);
 }
 

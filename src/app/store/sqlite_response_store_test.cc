@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <future>
 
+#include "base/testing/temp_folder.h"
 #include "net/loop.h"
 
 namespace kvern::app {
@@ -14,19 +14,13 @@ using pipeline::StoredResponse;
 
 class SqliteResponseStoreTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "kvern-store-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override {
+  ~SqliteResponseStoreTest() override {
     store_.reset();
     loop_->stop();
-    std::filesystem::remove_all(folder_);
   }
   void open(const StoreBounds& bounds = {}, const StoreQueueBounds& queue = {}) {
     store_.reset();
-    auto tables = ResponseTables::open(folder_ + "/r.db", bounds);
+    auto tables = ResponseTables::open(folder_.path() + "/r.db", bounds);
     ASSERT_TRUE(tables.ok()) << tables.error().message;
     store_ = std::make_unique<SqliteResponseStore>(*std::move(tables), clock_, log_, metrics_, queue);
   }
@@ -50,7 +44,7 @@ class SqliteResponseStoreTest : public ::testing::Test {
     return told.get();
   }
 
-  std::string folder_;
+  const TempFolder folder_;
   SystemClock clock_;
   Log log_{LogLevel::kOff};
   Metrics metrics_;
