@@ -172,9 +172,10 @@ std::string BackgroundRun::object() const {
 
 BackgroundRun::Reading BackgroundRun::read(std::uint64_t from, std::string& out, std::size_t bytes_max) const {
   const std::lock_guard lock(mutex_);
+  if (from < events_.first()) return {.next = from, .gone = true};
   const std::uint64_t next = events_.read(from, out, bytes_max);
   const bool more = next < events_.next();
-  return {next, more, state_ == State::kOver && !more};
+  return {.next = next, .more = more, .over = state_ == State::kOver && !more};
 }
 
 std::uint64_t BackgroundRun::first_event() const {

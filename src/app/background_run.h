@@ -32,7 +32,7 @@ struct BackgroundParts {
 
 class BackgroundRun final : public pipeline::EventReceiver, public std::enable_shared_from_this<BackgroundRun> {
  public:
-  /// `call.encoder` streams. `record` is how it is stored, but for what it will have answered.
+  /// `owner` is `encoder`, and streams. `record` is how it is stored, but for what it will have answered.
   BackgroundRun(std::unique_ptr<api::Encoder> owner, api::ResponsesEncoder& encoder, pipeline::StoredResponse record,
                 BackgroundParts parts);
 
@@ -48,6 +48,7 @@ class BackgroundRun final : public pipeline::EventReceiver, public std::enable_s
   /// It could not be stored: it never was.
   void give_up();
   void on_events(std::uint32_t choice, std::vector<ir::Event> events) override;
+
   // On any thread.
 
   bool running() const;
@@ -61,6 +62,7 @@ class BackgroundRun final : public pipeline::EventReceiver, public std::enable_s
 
   struct Reading {
     std::uint64_t next = 0;  // the number to go on from
+    bool gone = false;       // number `from` is kept no longer: nothing was read
     bool more = false;       // there are some already
     bool over = false;       // there will be no more
   };

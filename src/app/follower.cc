@@ -6,7 +6,7 @@
 namespace kvern::app {
 namespace {
 
-/// What is written at once, and may wait in the connection: far below what a slow reader is cut for.
+/// What is written at once, and may then wait in the connection.
 constexpr std::size_t kPiece = 64U << 10U;
 constexpr std::chrono::milliseconds kLook{5};
 
@@ -27,14 +27,14 @@ void Follower::begin(net::Headers headers, std::function<void()> notify) {
 
 void Follower::pull() {
   if (!on_over_ || later_) return;
-  if (exchange_->unsent() >= kPiece) return pull_later();
-  // So slow that what comes next is kept no longer: a gap would look like the whole.
-  if (next_ < run_->first_event()) {
+  if (exchange_->behind()) return pull_later();
+  std::string bytes;
+  const auto reading = run_->read(next_, bytes, kPiece);
+  if (reading.gone) {
+    // The client is so slow that what it needs next is kept no longer: a gap would look like the whole.
     exchange_->abort();
     return over(499);
   }
-  std::string bytes;
-  const auto reading = run_->read(next_, bytes, kPiece);
   next_ = reading.next;
   if (!bytes.empty()) exchange_->write(bytes);
   if (reading.more) return pull_later();

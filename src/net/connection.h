@@ -49,8 +49,8 @@ class Connection final : public Deadline, public std::enable_shared_from_this<Co
   void write(std::string_view bytes);
   void finish();
 
-  /// Bytes that the kernel has not taken yet.
-  std::size_t unsent() const { return out_.size() - out_sent_ + stream_.size(); }
+  /// The kernel has not taken all: its buffer is full.
+  bool behind() const { return write_armed_; }
 
  private:
   enum class State { kReading, kServing, kLinger, kClosed };
@@ -69,6 +69,7 @@ class Connection final : public Deadline, public std::enable_shared_from_this<Co
   void discard_input();
   bool send_now();
   void seal_chunk();
+  std::size_t unsent() const { return out_.size() - out_sent_ + stream_.size(); }
   bool wants_keep_alive() const;
 
   Loop& loop_;

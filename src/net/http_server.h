@@ -55,8 +55,8 @@ class Exchange {
   /// Breaks the connection off, without on_gone. The same happens to an exchange that is let go of unanswered.
   virtual void abort() = 0;
   virtual bool gone() const = 0;
-  /// Bytes of a streamed answer that wait for the client: who has much to write looks at this before he writes more.
-  virtual std::size_t unsent() const = 0;
+  /// The client has not taken all that was written in earlier turns: who has much to write waits for it.
+  virtual bool behind() const = 0;
   /// Called once on the loop when the client hangs up, stalls or is cut off before the answer is complete; also by
   /// Server::stop, and a little later when the client is gone already. Never from within a call of the exchange. A
   /// client that shuts only its sending side counts as hung up, too, since the two look alike from here. Replaces an

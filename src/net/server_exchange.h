@@ -37,7 +37,7 @@ class ServerExchange final : public Exchange {
     gone_ = true;
   }
   bool gone() const override { return gone_; }
-  std::size_t unsent() const override { return connection_ ? connection_->unsent() : 0; }
+  bool behind() const override { return connection_ && connection_->behind(); }
   void on_gone(std::function<void()> callback) override {
     if (gone_) {
       if (callback) loop_.post(std::move(callback));
