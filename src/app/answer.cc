@@ -18,6 +18,13 @@ net::Headers answer_headers(RequestId id, std::string_view content_type) {
   return {{"content-type", std::string(content_type)}, {"x-request-id", to_string(id)}};
 }
 
+net::Headers stream_headers(RequestId id) {
+  net::Headers headers = answer_headers(id, "text/event-stream; charset=utf-8");
+  headers.emplace_back("cache-control", "no-cache");
+  headers.emplace_back("x-accel-buffering", "no");
+  return headers;
+}
+
 double milliseconds_between(TimePoint from, TimePoint to) {
   return std::chrono::duration<double, std::milli>(to - from).count();
 }
@@ -89,8 +96,7 @@ void Answer::tick() {
   });
 }
 
-net::Headers Answer::headers(std::string_view content_type) const {
-  auto headers = answer_headers(note_.id, content_type);
+net::Headers Answer::with_facts(net::Headers headers) const {
   for (auto& header : dialect_.headers(note_.id)) headers.push_back(std::move(header));
   if (tells_worker_ && !worker_.empty()) headers.emplace_back("x-kvern-worker", worker_);
   return headers;
@@ -98,11 +104,8 @@ net::Headers Answer::headers(std::string_view content_type) const {
 
 void Answer::start_stream() {
   head_sent_ = true;
-  auto headers = this->headers("text/event-stream; charset=utf-8");
   worker_in_headers_ = !worker_.empty();
-  headers.emplace_back("cache-control", "no-cache");
-  headers.emplace_back("x-accel-buffering", "no");
-  exchange_->start(200, std::move(headers));
+  exchange_->start(200, with_facts(stream_headers(note_.id)));
   last_write_ = exchange_->loop().clock().now();
   // Even a waiting client sees bytes: the head alone may sit in a proxy's buffer.
   if (out_.empty()) encoder_->keep_alive(out_);
@@ -201,7 +204,7 @@ void Answer::end(const Error* error, std::string_view reason) {
     exchange_->finish();
   } else {
     net::Response response;
-    response.headers = headers("application/json");
+    response.headers = with_facts(answer_headers(note_.id, "application/json"));
     response.body = std::move(out_);
     exchange_->respond(std::move(response));
   }

@@ -68,7 +68,8 @@ class Answer final : public pipeline::EventReceiver, public std::enable_shared_f
 
  private:
   void start_stream();
-  net::Headers headers(std::string_view content_type) const;
+  /// With what the dialect and the worker add.
+  net::Headers with_facts(net::Headers headers) const;
   void end(const Error* error, std::string_view reason);
   void commit(std::string_view reason);
   void tick();
@@ -102,6 +103,8 @@ class Answer final : public pipeline::EventReceiver, public std::enable_shared_f
 
 /// Headers that stand on every answer.
 net::Headers answer_headers(RequestId id, std::string_view content_type);
+/// The same of an event stream: whoever stands in between is to pass each event on at once.
+net::Headers stream_headers(RequestId id);
 net::Response to_response(api::Reply reply, RequestId id);
 
 }  // namespace kvern::app

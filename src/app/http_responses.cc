@@ -51,11 +51,6 @@ class CheckSummary final : public Commit {
   api::ResponsesEncoder& encoder_;
 };
 
-Error no_such_response() {
-  return fail(ErrorCode::kNotFound,
-              "There is no stored response of this id: it was not stored, was deleted, or has expired.");
-}
-
 /// `starting_after=N`: the number of the first event to send. An error where that is no number.
 Result<std::uint64_t> first_wanted(std::string_view query) {
   const auto text = query_value(query, "starting_after");
@@ -74,13 +69,6 @@ Error events_gone(std::uint64_t first) {
 }
 
 bool wants_stream(std::string_view query) { return query_value(query, "stream").value_or("false") == "true"; }
-
-net::Headers stream_headers(RequestId id) {
-  net::Headers headers = answer_headers(id, "text/event-stream; charset=utf-8");
-  headers.emplace_back("cache-control", "no-cache");
-  headers.emplace_back("x-accel-buffering", "no");
-  return headers;
-}
 
 }  // namespace
 
@@ -176,9 +164,8 @@ void HttpApi::gather_next(const std::shared_ptr<Gathering>& gathering) {
 void HttpApi::start_responses(Context& context, api::ResponsesCall call) {
   const auto model = complete(context, call.call);
   if (!model) return;
-  const bool compacts = context.request.head.path.ends_with("/compact");
-  if ((call.state.background || compacts) && api::is_query_only(call.call.request.hints)) {
-    const std::string_view what = compacts ? "A compaction" : "`background`";
+  if ((call.state.background || call.state.compacts) && api::is_query_only(call.call.request.hints)) {
+    const std::string_view what = call.state.compacts ? "A compaction" : "`background`";
     return reply_error(context,
                        invalid("nvext.annotations", fmt::format("{} does not go with a query for a worker", what)));
   }
@@ -188,7 +175,7 @@ void HttpApi::start_responses(Context& context, api::ResponsesCall call) {
     pipeline::StoredResponse record{
         context.id, call.call.request.tenant, call.state.previous, false, std::move(call.input), {}, {}, 0};
     commit = std::make_unique<StoreAnswer>(*parts_.store, *context.lane.loop, *call.encoder, std::move(record));
-  } else if (compacts) {
+  } else if (call.state.compacts) {
     commit = std::make_unique<CheckSummary>(*call.encoder);
   }
   start(context, *responses_dialect_, std::move(call.call), model, std::move(commit));
@@ -219,7 +206,7 @@ void HttpApi::start_background(Context& context, api::ResponsesCall call,
           run->begin();
           back.lane.dispatcher->start(std::move(*request), model, run);
         }
-        if (stream) return follow(back, run, 0);
+        if (stream) return follow(back, run, run->first_event());  // a request may be too large for its first events
         reply(back, {200, {}, run->object()});
       });
   parts_.store->put(run->as_lost(), *lane.loop, std::move(done));
@@ -250,7 +237,7 @@ void HttpApi::follow(Context& context, std::shared_ptr<BackgroundRun> run, std::
 void HttpApi::serve_response(Context& context) {
   const std::string tenant = context.caller.tenant;  // the context may leave
   const auto id = api::parse_response_name(context.rest);
-  if (!id || parts_.store == nullptr) return reply_error(context, no_such_response());
+  if (!id || parts_.store == nullptr) return reply_error(context, pipeline::response_not_found());
   const auto run = runs_.find(tenant, *id);
   if (context.request.head.method == "DELETE") {
     auto erased = park<void>(context, [this, id = *id](Context& back, const Result<void>& done) {
@@ -307,7 +294,7 @@ void HttpApi::reply_event_stream(Context& context, std::string events) {
 void HttpApi::serve_input_items(Context& context) {
   const std::string tenant = context.caller.tenant;  // the context may leave
   const auto id = api::parse_response_name(context.rest);
-  if (!id || parts_.store == nullptr) return reply_error(context, no_such_response());
+  if (!id || parts_.store == nullptr) return reply_error(context, pipeline::response_not_found());
   const auto parameter = [&](std::string_view name) {
     return query_value(context.request.head.query, name).value_or(std::string());
   };
@@ -326,7 +313,7 @@ void HttpApi::serve_input_items(Context& context) {
 void HttpApi::serve_cancel(Context& context) {
   const std::string tenant = context.caller.tenant;  // the context may leave
   const auto id = api::parse_response_name(context.rest);
-  if (!id || parts_.store == nullptr) return reply_error(context, no_such_response());
+  if (!id || parts_.store == nullptr) return reply_error(context, pipeline::response_not_found());
   // Of one that is over, this is what it ended as: cancelling twice is the same as once.
   auto found = park<pipeline::StoredResponse>(context, [this](Context& back, Result<pipeline::StoredResponse> stored) {
     if (!stored) return reply_error(back, stored.error());

@@ -21,7 +21,9 @@ void write_input(const std::string& arguments, json::Writer& writer) {
     writer.raw("{}");
     return;
   }
-  const auto document = json::Document::parse(arguments, {});
+  std::string text = arguments;
+  json::mend_half_surrogates(text);  // a model may write them, too; here its text becomes part of the JSON itself
+  const auto document = json::Document::parse(text, {});
   if (document.ok() && (*document)->root().is(json::Kind::kObject)) {
     writer.raw((*document)->root().raw());
   } else {

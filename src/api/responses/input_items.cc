@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <functional>
 #include <set>
 #include <string>
 #include <utility>
@@ -93,7 +92,7 @@ class ItemWriter {
   const RequestId id_;
   const HistoryItems& history_;
   json::Writer writer_;
-  std::set<std::string, std::less<>> ids_;
+  std::set<std::string> ids_;
   std::uint32_t count_ = 0;
 };
 
@@ -127,9 +126,7 @@ Result<ListPage> decode_list_page(std::string_view limit, std::string_view order
 }
 
 Result<std::string> render_input_items(std::string_view input, const ListPage& page, const Limits& limits) {
-  const auto document = json::Document::parse(input, {static_cast<std::uint32_t>(limits[Limit::kJsonDepth]) + 2,
-                                                      static_cast<std::uint32_t>(limits[Limit::kJsonValues]),
-                                                      static_cast<std::uint32_t>(limits[Limit::kJsonMembers])});
+  const auto document = json::Document::parse(input, stored_read_limits(limits));
   std::vector<json::Value> items;
   if (document && (*document)->root().is(json::Kind::kArray)) {
     for (const auto& [key, item] : (*document)->root().children()) items.push_back(item);

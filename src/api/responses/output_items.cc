@@ -43,10 +43,12 @@ void write_call_name(const OutputItem& item, json::Writer& writer) {
 /// What a search is called with is a value, not text; what a model wrote need not be JSON.
 void write_search_arguments(std::string_view text, json::Writer& writer) {
   writer.key("arguments");
+  std::string value(text);
+  json::mend_half_surrogates(value);
   if (text.empty()) {
     writer.begin_object().end_object();
-  } else if (json::Document::parse(text, {}).ok()) {
-    writer.raw(text);
+  } else if (json::Document::parse(value, {}).ok()) {
+    writer.raw(value);
   } else {
     writer.value(text);
   }

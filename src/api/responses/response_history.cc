@@ -2,10 +2,14 @@
 
 namespace kvern::api {
 
+json::ReadLimits stored_read_limits(const Limits& limits) {
+  return {static_cast<std::uint32_t>(limits[Limit::kJsonDepth]) + 2,
+          static_cast<std::uint32_t>(limits[Limit::kJsonValues]),
+          static_cast<std::uint32_t>(limits[Limit::kJsonMembers])};
+}
+
 HistoryItems::HistoryItems(const ResponsesHistory& history, const Limits& limits) {
-  const json::ReadLimits read_limits{static_cast<std::uint32_t>(limits[Limit::kJsonDepth]) + 2,  // of the answer around
-                                     static_cast<std::uint32_t>(limits[Limit::kJsonValues]),
-                                     static_cast<std::uint32_t>(limits[Limit::kJsonMembers])};
+  const json::ReadLimits read_limits = stored_read_limits(limits);
   for (const StoredTurn& turn : history.turns) read(turn, read_limits, true);
   for (const StoredTurn& turn : history.referenced) read(turn, read_limits, false);
 }

@@ -34,6 +34,9 @@ struct ResponsesNeeds {
   bool empty() const { return !previous && references.empty(); }
 };
 
+/// What was stored stands one or two levels deeper than in the body it came with.
+json::ReadLimits stored_read_limits(const Limits& limits);
+
 /// How many responses the items of one request may refer to.
 inline constexpr std::size_t kReferencedMax = 64;
 

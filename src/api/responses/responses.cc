@@ -75,6 +75,7 @@ class ResponsesDecoder {
     (void)fields_.required("model");
     out_.state.store = false;
     out_.state.background = false;
+    out_.state.compacts = true;
     ToolNames names;
     take_input(names);
     decode_common();

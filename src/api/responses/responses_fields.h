@@ -18,6 +18,7 @@ void decode_responses_options(const Fields& fields, ir::Request& request);
 struct ResponsesState {
   bool store = true;  // as it will be done
   bool background = false;
+  bool compacts = false;  // it is a conversation to be made short, not to be continued
   std::optional<RequestId> previous;
 };
 /// `stores`: there is a store. A `previous_response_id` that can be none of ours is not found.

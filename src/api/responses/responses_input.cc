@@ -160,11 +160,21 @@ class InputDecoder {
   void add_typed_output(const Fields& item) {
     ir::ToolResult result;
     result.call_id = call_id(item);
-    // Of a patch there may be no output: then how it went is all there is.
-    const auto output = item.has("output") ? item.find("output") : item.find("status");
-    if (!output && !item.required("output")) return;
+    if (!item.required("output")) return;
+    const auto output = item.find("output");
     result.parts.emplace_back(
         ir::Text{output->is(json::Kind::kString) ? output->string() : std::string(output->raw())});
+    begin(ir::Role::kTool).blocks.push_back({std::move(result), std::nullopt});
+  }
+
+  /// Of a patch there may be no output: then how it went is all there is.
+  void add_patch_output(const Fields& item) {
+    if (item.has("output")) return add_typed_output(item);
+    ir::ToolResult result;
+    result.call_id = call_id(item);
+    ir::Text status;
+    if (!item.required("status") || !item.string("status", status.text)) return;
+    result.parts.emplace_back(std::move(status));
     begin(ir::Role::kTool).blocks.push_back({std::move(result), std::nullopt});
   }
 
@@ -256,7 +266,7 @@ class InputDecoder {
       Kind{"shell_call", &InputDecoder::add_shell_call},
       Kind{"shell_call_output", &InputDecoder::add_typed_output},
       Kind{"apply_patch_call", &InputDecoder::add_patch_call},
-      Kind{"apply_patch_call_output", &InputDecoder::add_typed_output},
+      Kind{"apply_patch_call_output", &InputDecoder::add_patch_output},
       Kind{"item_reference", &InputDecoder::add_reference},
       Kind{"compaction", &InputDecoder::add_compaction},
   };

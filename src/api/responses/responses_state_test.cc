@@ -251,7 +251,11 @@ TEST_F(StatefulResponses, APatchWithoutOutputSaysHowItWent) {
   const auto& messages = std::get<std::vector<ir::Message>>(call->call.request.prompt);
   const auto& result = std::get<ir::ToolResult>(messages.at(1).blocks.at(0).content);
   EXPECT_EQ(std::get<ir::Text>(result.parts.at(0)).text, "completed");
-  EXPECT_FALSE(decode(R"({"input":[{"type":"apply_patch_call_output","call_id":"c"}]})").ok());
+  for (const char* bad : {R"({"type":"apply_patch_call_output","call_id":"c"})",
+                          R"({"type":"apply_patch_call_output","call_id":"c","status":5})",
+                          R"({"type":"shell_call_output","call_id":"c","status":"completed"})"}) {
+    EXPECT_FALSE(decode(std::string(R"({"input":[)") + bad + "]}").ok()) << bad;
+  }
 }
 
 TEST_F(StatefulResponses, WhatOthersCallMessagesIsInputHere) {

@@ -84,7 +84,7 @@ std::string script() {
          line("work slowly", work(1), 200);
 }
 
-/// A way to ask for an answer. `fields` is its body but for the words and `stream`, which come in that order.
+/// A way to ask for an answer. `body` is a format string: the words and `stream` come in, in that order.
 struct Api {
   const char* name;
   const char* path;
