@@ -242,6 +242,15 @@ class EndlessLine(unittest.TestCase):
 
 # --- cancelled-connection-reuse ---
 
+def canned(answer, clean):
+    """A way for an answer to end, as a method of Echo: these bytes. `clean`: the connection may be used again."""
+    def send(_, line, __):
+        line.clean = line.clean or clean
+        line.send(b"HTTP/1.1 " + answer)
+        return True
+    return send
+
+
 class Echo:
     """Answers with the prompt's own words: so each answer shows whose it is. How the answer to a marked prompt ends is
     told by `ending`, a name below."""
@@ -293,24 +302,10 @@ class Echo:
         line.send(answer + b"\n")
         return True
 
-    def no_content(self, line, _):
-        line.clean = True
-        line.send(b"HTTP/1.1 204 No Content\r\n\r\n")
-        return True
-
-    def no_content_with_a_length(self, line, _):
-        line.clean = True
-        line.send(b"HTTP/1.1 204 No Content\r\ncontent-length: 5\r\n\r\n")
-        return True
-
-    def no_content_with_content(self, line, _):
-        line.send(b"HTTP/1.1 204 No Content\r\ncontent-length: 5\r\n\r\nhello")
-        return True
-
-    def not_modified(self, line, _):
-        line.clean = True
-        line.send(b"HTTP/1.1 304 Not Modified\r\ncontent-length: 5\r\n\r\n")
-        return True
+    no_content = canned(b"204 No Content\r\n\r\n", clean=True)
+    no_content_with_a_length = canned(b"204 No Content\r\ncontent-length: 5\r\n\r\n", clean=True)
+    no_content_with_content = canned(b"204 No Content\r\ncontent-length: 5\r\n\r\nhello", clean=False)
+    not_modified = canned(b"304 Not Modified\r\ncontent-length: 5\r\n\r\n", clean=True)
 
     def not_modified_with_content(self, line, answer):
         line.send(b"HTTP/1.1 304 Not Modified\r\ncontent-length: 5\r\n\r\n" + answer)

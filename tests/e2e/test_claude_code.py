@@ -5,8 +5,9 @@ import os
 import subprocess
 import unittest
 
+from agent_task import LAST, MADE, begin, call, turns
 from harness import CACHE, PATIENCE, Server
-from loopback import Recorder, only_loopback
+from loopback import Recorder
 from pages import blocks
 
 PROGRAM = os.path.join(CACHE, "sdk-js", "node_modules", "@anthropic-ai", "claude-code-linux-x64", "claude")
@@ -18,19 +19,10 @@ OPTIONS = "--output-format json --allowedTools Bash Agent"
 
 
 def setUpModule():
-    if not os.path.exists(PROGRAM):
-        raise AssertionError(f"Claude Code is not at {PROGRAM}: run scripts/setup --dev")
-    only_loopback()
+    begin("Claude Code", PROGRAM)
 
 
-def call(name, **arguments):
-    return f'<tool_call>\n{json.dumps({"name": name, "arguments": arguments})}\n</tool_call>'
-
-
-FIRST = {"text": "<think>It wants a file.</think>I begin.\n" + call("Bash", command="echo one > made.txt")}
-SECOND = {"text": call("Bash", command="echo two >> made.txt")}
-LAST = {"text": "The file is there."}
-MADE = "one\ntwo\n"
+FIRST, SECOND = turns("Bash", "command")
 
 
 class ClaudeCode(unittest.TestCase):

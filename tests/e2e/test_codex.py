@@ -5,8 +5,9 @@ import os
 import subprocess
 import unittest
 
+from agent_task import LAST, MADE, begin, call, turns
 from harness import CACHE, PATIENCE, Server
-from loopback import Recorder, only_loopback
+from loopback import Recorder
 from pages import blocks
 
 PROGRAM = os.path.join(CACHE, "sdk-js", "node_modules", "codex-linux-x64", "vendor", "x86_64-unknown-linux-musl", "bin",
@@ -29,19 +30,10 @@ def config(url, model):
 
 
 def setUpModule():
-    if not os.path.exists(PROGRAM):
-        raise AssertionError(f"Codex is not at {PROGRAM}: run scripts/setup --dev")
-    only_loopback()
+    begin("Codex", PROGRAM)
 
 
-def call(name, **arguments):
-    return f'<tool_call>\n{json.dumps({"name": name, "arguments": arguments})}\n</tool_call>'
-
-
-FIRST = {"text": "<think>It wants a file.</think>I begin.\n" + call("exec_command", cmd="echo one > made.txt")}
-SECOND = {"text": call("exec_command", cmd="echo two >> made.txt")}
-LAST = {"text": "The file is there."}
-MADE = "one\ntwo\n"
+FIRST, SECOND = turns("exec_command", "cmd")
 
 
 class Codex(unittest.TestCase):

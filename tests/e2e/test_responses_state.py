@@ -234,15 +234,23 @@ class State(ScriptedCase):
             self.assertEqual(self.client.get(id, f"?stream=true&starting_after={after}"), first[after + 1:])
         self.client.get(id, "?stream=true&starting_after=x", status=400)
 
-    def test_66_a_long_background_stream_is_taken_up_while_it_goes_on(self):
-        """More of it than a connection may hold back."""
-        before = self.server.metric("vllm:generation_tokens_total")
-        id = self.client.create(input="flood", background=True)["id"]
-        until(lambda: self.server.metric("vllm:generation_tokens_total") > before + 200, what="much of it")
-        events = self.client.get(id, "?stream=true")
+    def take_up_a_flood(self, server):
+        client = Client(server)
+        before = server.metric("vllm:generation_tokens_total")
+        id = client.create(input="flood", background=True)["id"]
+        until(lambda: server.metric("vllm:generation_tokens_total") > before + 200, what="much of it")
+        events = client.get(id, "?stream=true")
         self.assertEqual([event["sequence_number"] for event in events], list(range(len(events))))
         text = "".join(event["delta"] for event in events if event["type"] == "response.output_text.delta")
         self.assertEqual(text, FLOOD * 400)
+
+    def test_66_a_long_background_stream_is_taken_up_while_it_goes_on(self):
+        """More of it than a connection may hold back."""
+        self.take_up_a_flood(self.server)
+
+    def test_66_a_long_background_stream_and_a_small_write_buffer(self):
+        with Server("--alias", "m", script=SCRIPT, config={"limits": {"write_buffer_bytes": 4096}}) as server:
+            self.take_up_a_flood(server)
 
     def test_66_background_stream_read_to_its_end(self):
         reply = self.client.post("/v1/responses", {"model": "m", "input": "quickly", "background": True, "stream": True})
