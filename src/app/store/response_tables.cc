@@ -19,7 +19,7 @@ namespace kvern::app {
 namespace {
 
 constexpr std::int64_t kApplicationId = 0x6B76726E;  // "kvrn"
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kVersion = 2;
 constexpr int kPageBytes = 4096;
 /// A step of trimming: milliseconds of work between requests.
 constexpr int kRowsAStep = 16;
@@ -112,8 +112,9 @@ Result<bool> is_fresh(Database& database, const std::string& path) {
     return unusable(ErrorCode::kInvalidRequest, path, "this is a database of another program");
   }
   if (*version != kVersion) {
-    return unusable(ErrorCode::kInvalidRequest, path,
-                    fmt::format("it has version {}, this kvern knows {}", *version, kVersion));
+    return unusable(
+        ErrorCode::kInvalidRequest, path,
+        fmt::format("it has version {}, this kvern knows {}; move it away to start afresh", *version, kVersion));
   }
   return false;
 }
@@ -177,6 +178,14 @@ Result<void> ResponseTables::prepare() {
       " (SELECT id FROM responses AS turn INDEXED BY responses_used WHERE conversation = ? AND used != (SELECT "
       "max(used) FROM conversations)"
       " AND NOT EXISTS (SELECT 1 FROM responses WHERE previous = turn.id) ORDER BY used LIMIT 1) RETURNING id");
+  drop_events_ = statement(
+      "UPDATE responses SET events = '' WHERE id ="
+      " (SELECT id FROM responses INDEXED BY responses_used WHERE conversation = ?"
+      " AND used != (SELECT max(used) FROM conversations) AND events != '' ORDER BY used LIMIT 1) RETURNING id");
+  drop_last_ = statement(
+      "DELETE FROM responses WHERE id ="
+      " (SELECT id FROM responses INDEXED BY responses_used WHERE conversation = ? ORDER BY used DESC LIMIT 1)"
+      " RETURNING id");
   if (code != SQLITE_OK) return sqlite_error(code);
   return {};
 }
@@ -335,17 +344,25 @@ Result<bool> ResponseTables::drop_old(std::int64_t conversation) {
   return true;
 }
 
+Result<bool> ResponseTables::drop_one(Statement& statement, std::int64_t conversation) {
+  Use one(statement);
+  one->bind(1, conversation);
+  auto found = one->step();
+  if (!found || !*found) return found;
+  if (auto done = one->step(); !done) return done.error();
+  return true;
+}
+
 Result<bool> ResponseTables::drop_leaves(std::int64_t conversation) {
   for (int dropped = 0; dropped < kRowsAStep; ++dropped) {
     const auto used = bytes();
     if (!used) return used.error();
     if (*used <= bounds_.bytes_max) return dropped > 0;
-    Use leaf(drop_leaf_);
-    leaf->bind(1, conversation);
-    auto found = leaf->step();
-    if (!found) return found.error();
-    if (!*found) return dropped > 0;
-    if (auto done = leaf->step(); !done) return done.error();
+    auto done = drop_one(drop_leaf_, conversation);
+    if (done && !*done) done = drop_one(drop_events_, conversation);
+    if (done && !*done && *used > bounds_.bytes_max / 2 * 3) done = drop_one(drop_last_, conversation);
+    if (!done) return done.error();
+    if (!*done) return dropped > 0;
   }
   return true;
 }

@@ -45,8 +45,9 @@ class ResponseTables {
   Result<void> erase(const std::string& tenant, RequestId id);
 
   /// One small step towards the bounds, in a transaction of its own: a few rows, a few hundred pages given back. False
-  /// when there is nothing to do. For size alone no more goes than must, and never the turn written last or what it
-  /// continues.
+  /// when there is nothing to do. For size alone no more goes than must, and of the turn written last and what it
+  /// continues only the events; beyond one and a half times the bound that turn goes as well, since one conversation
+  /// must not keep all others out.
   Result<bool> trim(std::chrono::seconds now);
   /// Bytes of the file that hold something.
   Result<std::uint64_t> bytes();
@@ -58,6 +59,7 @@ class ResponseTables {
   /// Whether they dropped any.
   Result<bool> drop_old(std::int64_t conversation);
   Result<bool> drop_leaves(std::int64_t conversation);
+  Result<bool> drop_one(Statement& statement, std::int64_t conversation);
   Result<bool> give_pages_back();
 
   Database database_;
@@ -73,6 +75,8 @@ class ResponseTables {
   Statement oldest_;
   Statement drop_rows_;
   Statement drop_leaf_;
+  Statement drop_events_;
+  Statement drop_last_;
 };
 
 }  // namespace kvern::app

@@ -229,6 +229,37 @@ TEST_F(ResponseTablesTest, SizeNeverTakesTheTurnWrittenLastNorWhatItContinues) {
   EXPECT_TRUE(tables_->history("t", RequestId{5}, 1U << 30U).ok());
 }
 
+TEST_F(ResponseTablesTest, OfTheLastConversationEventsGoFirstSoThatItKeepsNobodyOut) {
+  bounds_.bytes_max = 1U << 20U;
+  opened();
+  for (std::uint64_t id = 1; id <= 5; ++id) {
+    StoredResponse one = turn(id, id == 1 ? std::nullopt : std::optional(id - 1), 50'000);
+    one.background = true;
+    one.events = std::string(300'000, 'e');
+    put(one);
+  }
+  EXPECT_GT(trim(), 0U);
+  const auto bytes = tables_->bytes();
+  ASSERT_TRUE(bytes.ok());
+  EXPECT_LE(*bytes, bounds_.bytes_max);
+  EXPECT_TRUE(tables_->history("t", RequestId{5}, 1U << 30U).ok());
+  EXPECT_EQ(tables_->find("t", RequestId{1})->events, "");
+  EXPECT_EQ(tables_->find("t", RequestId{5})->events.size(), 300'000U);
+}
+
+TEST_F(ResponseTablesTest, AConversationThatOutgrowsTheStoreLosesItsNewestTurn) {
+  bounds_.bytes_max = 1U << 20U;
+  opened();
+  for (std::uint64_t id = 1; id <= 6; ++id) put(turn(id, id == 1 ? std::nullopt : std::optional(id - 1), 300'000));
+  EXPECT_GT(trim(), 0U);
+  EXPECT_FALSE(has(6));
+  EXPECT_TRUE(tables_->history("t", RequestId{5}, 1U << 30U).ok());
+  put(turn(100, {}, 300'000));  // there is room for others again, and then it is the one used longest ago
+  trim();
+  EXPECT_TRUE(has(100));
+  EXPECT_LE(*tables_->bytes(), bounds_.bytes_max);
+}
+
 TEST_F(ResponseTablesTest, TheFileShrinksAgain) {
   bounds_.bytes_max = 64U << 20U;
   bounds_.age_max = seconds(10);
