@@ -61,7 +61,7 @@ std::string try_it(const std::string& url, const std::string& model, bool needs_
       "\n  OpenAI SDKs:  OPENAI_BASE_URL={0}/v1 OPENAI_API_KEY={4}\n"
       "  opencode, and other clients of Chat Completions:  base URL {0}/v1, model {1}\n"
       "  Agents, with a model of 32k tokens of context or more (docs/clients.md has more lines):\n"
-      "    ANTHROPIC_BASE_URL={0} ANTHROPIC_API_KEY={5} claude --model {6}\n"
+      "    ANTHROPIC_BASE_URL={0} ANTHROPIC_AUTH_TOKEN={5} claude --model {6}\n"
       "    KVERN_KEY={5} codex -m {6} -c model_provider=kvern -c \\\n"
       "      "
       "'model_providers.kvern={{name=\"kvern\",base_url=\"{0}/v1\",env_key=\"KVERN_KEY\",wire_api=\"responses\"}}'\n\n",
@@ -101,7 +101,9 @@ std::string workers_banner(const std::vector<Workers::Line>& workers, const std:
     several = several || worker.model != first;
   }
   if (first.empty()) {
-    return text + "\n  No worker answers yet. They are asked until they do; `kvern doctor` says what is wrong.\n\n";
+    return text +
+           "\n  No worker answers yet. They are asked until they do; `kvern doctor --workers FILE` says what is "
+           "wrong.\n\n";
   }
   return text + try_it(url, first, several, asks_for_keys);
 }

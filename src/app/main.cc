@@ -135,7 +135,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
 
   ServeFlags flags;
-  auto* serve = app.add_subcommand("serve", "Serve a model over OpenAI's HTTP API");
+  auto* serve = app.add_subcommand("serve", "Serve a model over the HTTP APIs of OpenAI and Anthropic");
   add_serve_flags(*serve, Scope::kServe, flags);
   auto* worker = app.add_subcommand("worker", "Serve one model on vLLM's wire, for kvern serve --workers");
   ServeFlags worker_flags;

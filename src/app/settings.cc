@@ -153,8 +153,10 @@ std::vector<Setting> make_table() {
   table.push_back({"strategy", "How a worker is chosen: least_loaded (default) or round_robin", "NAME", set_strategy,
                    [](const Settings& settings) { return settings.strategy; }, Scope::kServe});
   table.push_back(
-      only(Scope::kServe, text("state_dir", "Folder for what outlives the process (default: $XDG_STATE_HOME/kvern)",
-                               "DIR", &Settings::state_dir)));
+      only(Scope::kServe,
+           text("state_dir",
+                "Folder for what outlives the process (default: $XDG_STATE_HOME/kvern, else ~/.local/state/kvern)",
+                "DIR", &Settings::state_dir)));
   table.push_back(
       only(Scope::kServe, text("seal_key_file",
                                "File with 64 hex digits: the key of encrypted reasoning, shared by all frontends "

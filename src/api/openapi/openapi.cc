@@ -41,7 +41,7 @@ Operation operation_of(const Endpoint& endpoint) {
     case Service::kChat: return {"OpenAI's Chat Completions", "ChatRequest", "ChatAnswer", true};
     case Service::kCompletions: return {"OpenAI's Completions", "CompletionRequest", "CompletionAnswer", true};
     case Service::kResponses: return {"OpenAI's Responses", "ResponsesRequest", "ResponsesAnswer", true};
-    case Service::kCompact: return {"A long conversation made short", "CompactRequest", "Compaction", true};
+    case Service::kCompact: return {"A long conversation made short", "CompactRequest", "Compaction"};
     case Service::kResponse: {
       if (endpoint.method == "DELETE") return {"Deletes a stored response", "", "Deleted"};
       Operation read{"A stored response; one made in the background also as its stream", "", "ResponsesAnswer", true};
