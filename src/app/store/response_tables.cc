@@ -186,6 +186,9 @@ Result<void> ResponseTables::prepare() {
       "DELETE FROM responses WHERE id ="
       " (SELECT id FROM responses INDEXED BY responses_used WHERE conversation = ? ORDER BY used DESC LIMIT 1)"
       " RETURNING id");
+  last_is_ = statement(
+      "UPDATE conversations SET used = (SELECT coalesce(max(used), 0) FROM responses WHERE conversation = ?1)"
+      " WHERE id = ?1 RETURNING id");
   if (code != SQLITE_OK) return sqlite_error(code);
   return {};
 }
@@ -344,7 +347,7 @@ Result<bool> ResponseTables::drop_old(std::int64_t conversation) {
   return true;
 }
 
-Result<bool> ResponseTables::drop_one(Statement& statement, std::int64_t conversation) {
+Result<bool> ResponseTables::one_of(Statement& statement, std::int64_t conversation) {
   Use one(statement);
   one->bind(1, conversation);
   auto found = one->step();
@@ -358,9 +361,12 @@ Result<bool> ResponseTables::drop_leaves(std::int64_t conversation) {
     const auto used = bytes();
     if (!used) return used.error();
     if (*used <= bounds_.bytes_max) return dropped > 0;
-    auto done = drop_one(drop_leaf_, conversation);
-    if (done && !*done) done = drop_one(drop_events_, conversation);
-    if (done && !*done && *used > bounds_.bytes_max / 2 * 3) done = drop_one(drop_last_, conversation);
+    auto done = one_of(drop_leaf_, conversation);
+    if (done && !*done) done = one_of(drop_events_, conversation);
+    if (done && !*done && *used > bounds_.bytes_max / 2 * 3) {
+      done = one_of(drop_last_, conversation);
+      if (done) done = one_of(last_is_, conversation);
+    }
     if (!done) return done.error();
     if (!*done) return dropped > 0;
   }

@@ -59,7 +59,8 @@ class ResponseTables {
   /// Whether they dropped any.
   Result<bool> drop_old(std::int64_t conversation);
   Result<bool> drop_leaves(std::int64_t conversation);
-  Result<bool> drop_one(Statement& statement, std::int64_t conversation);
+  /// Runs a statement about one row of a conversation: whether there was one.
+  Result<bool> one_of(Statement& statement, std::int64_t conversation);
   Result<bool> give_pages_back();
 
   Database database_;
@@ -77,6 +78,7 @@ class ResponseTables {
   Statement drop_leaf_;
   Statement drop_events_;
   Statement drop_last_;
+  Statement last_is_;
 };
 
 }  // namespace kvern::app
