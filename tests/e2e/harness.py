@@ -207,8 +207,11 @@ class Server:
         self.process.send_signal(number)
 
     def wait_exit(self, seconds=PATIENCE):
+        """Its exit code; all that it said is in output() then."""
         try:
-            return self.process.wait(seconds)
+            code = self.process.wait(seconds)
+            self._reader.join(5)
+            return code
         except subprocess.TimeoutExpired as error:
             self.process.kill()
             raise AssertionError(f"kvern did not end within {seconds} s:\n{self.output()}") from error

@@ -12,8 +12,10 @@ from harness import BINARY, CACHE, MODEL, REPEAT_HELLO, Server
 
 
 def run(*arguments, environment=None):
-    done = subprocess.run([BINARY, *arguments], capture_output=True, text=True, timeout=120, check=False,
-                          stdin=subprocess.DEVNULL, env={**os.environ, "KVERN_CACHE": CACHE, **(environment or {})})
+    with tempfile.TemporaryDirectory() as state:  # the default place, but not that of whoever runs the tests
+        variables = {**os.environ, "KVERN_CACHE": CACHE, "XDG_STATE_HOME": state, **(environment or {})}
+        done = subprocess.run([BINARY, *arguments], capture_output=True, text=True, timeout=120, check=False,
+                              stdin=subprocess.DEVNULL, env=variables)
     return done.returncode, done.stdout, done.stderr
 
 
