@@ -136,6 +136,12 @@ Result<void> LlamaBackend::open(const LlamaOptions& options) {
   context_.reset(llama_init_from_model(model_.get(), params));
   if (!context_) return start_up_error(path, log.last().empty() ? "no memory for its context" : log.last());
 
+  // Without one, ggml makes and joins threads anew for each step.
+  ggml_threadpool_params threads = ggml_threadpool_params_default(params.n_threads);
+  threads_.reset(ggml_threadpool_new(&threads));
+  if (!threads_) return start_up_error(path, "no threads for its work");
+  llama_attach_threadpool(context_.get(), threads_.get(), threads_.get());
+
   memory_ = llama_get_memory(context_.get());
   if (memory_ == nullptr) return start_up_error(path, "it keeps no state between tokens");
   can_hold_ = llama_memory_can_hold(memory_);
@@ -193,6 +199,7 @@ void LlamaBackend::size_pool(const LlamaOptions& options) {
 
 LlamaBackend::~LlamaBackend() {
   context_.reset();
+  threads_.reset();
   model_.reset();
   route_llama_log({});  // the function given at load need not outlive the engine
   if (batch_.token != nullptr) llama_batch_free(batch_);

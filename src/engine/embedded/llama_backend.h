@@ -2,6 +2,7 @@
 // third_party/llama, docs/decisions/0002). Everything after load() belongs to one thread, except stop().
 #pragma once
 
+#include <ggml-cpu.h>
 #include <llama.h>
 
 #include <atomic>
@@ -60,6 +61,7 @@ class LlamaBackend final : public Backend {
   struct Free {
     void operator()(llama_model* model) const { llama_model_free(model); }
     void operator()(llama_context* context) const { llama_free(context); }
+    void operator()(ggml_threadpool* threads) const { ggml_threadpool_free(threads); }
   };
   LlamaBackend() = default;
   Result<void> open(const LlamaOptions& options);
@@ -67,6 +69,7 @@ class LlamaBackend final : public Backend {
   void size_pool(const LlamaOptions& options);
 
   std::unique_ptr<llama_model, Free> model_;
+  std::unique_ptr<ggml_threadpool, Free> threads_;  // outlives the context
   std::unique_ptr<llama_context, Free> context_;
   llama_memory_t memory_ = nullptr;
   llama_batch batch_{};
