@@ -3,7 +3,7 @@
 
     scripts/peers/routers.py [--quick] [TARGET...]
 
-Needs build/release/kvern and the default model (`make build`). Everything is on loopback, started and ended here, and
+Needs build/release/kvern (or KVERN_BINARY) and the default model (`make build`). Everything is on loopback, started and ended here, and
 bounded in time; a full run takes five minutes and wants a quiet machine. What is measured, and how the peers are
 installed, is in docs/peers.md. A peer that is not there is left out.
 """
@@ -22,7 +22,7 @@ import time
 import urllib.request
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-KVERN = os.path.join(ROOT, "build", "release", "kvern")
+KVERN = os.environ.get("KVERN_BINARY") or os.path.join(ROOT, "build", "release", "kvern")
 CACHE = os.environ.get("KVERN_CACHE") or os.path.join(
     os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "kvern")
 MODEL = os.path.join(CACHE, "models", "SmolLM2-135M-Instruct.Q8_0.gguf")
@@ -43,6 +43,7 @@ ROWS = (
     ("CPU µs/event, 1,000 streams × 200 ms", "held", "cpu_per_event"),
     ("RSS MB idle", "idle", "rss_mb"),
     ("RSS MB, 1,000 streams", "held", "rss_mb"),
+    ("420 KB prompt, first time: CPU ms (steps of 10)", "long_first", "cpu_ms_per_answer"),
     ("420 KB prompt, known: CPU ms/request", "long", "cpu_ms_per_answer"),
     ("420 KB prompt, known: first event p50 ms", "long", "first_ms"),
 )
@@ -104,8 +105,8 @@ class Site:
             file.write(text)
         return path
 
-    def start(self, command):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self.folder)
+    def start(self, command, stderr=subprocess.DEVNULL):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr, cwd=self.folder)
         self._stack.callback(end, process)
         return process
 
@@ -178,12 +179,13 @@ def loads(site, quick):
     seconds = str(1 if quick else 5)
     body = lambda name, text: ["--body", site.write(name + ".json", text)]  # noqa: E731
     streams = lambda count: ["--connections", str(count // few), "--requests", str(count // few)]  # noqa: E731
+    long = body("long", chat("go on", 4, True, long_conversation())) + ["--connections", "1"]
     return {
         "rate": body("rate", chat("hello", 16, False)) + ["--connections", "32", "--seconds", seconds],
         "one": body("one", chat("hello", 16, False)) + ["--connections", "1", "--seconds", seconds],
         "paced": body("paced", chat("hello, mode: paced", 200, True)) + streams(200),
-        "long": body("long", chat("go on", 4, True, long_conversation())) + [
-            "--connections", "1", "--requests", str(60 // few), "--seconds", "10"],
+        "long_first": long + ["--requests", "1"],
+        "long": long + ["--requests", str(60 // few), "--seconds", "10"],
         "held": body("held", chat("hello, mode: held", 40, True)) + streams(1000),
     }
 
@@ -236,10 +238,8 @@ def urls(ports):
 
 def relay(site, origins):
     """It takes a port of its own choice, and says which."""
-    process = subprocess.Popen([KVERN, "bench", "relay", "--origin", str(origins[0])], stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, text=True)
-    site._stack.callback(end, process)
-    return process, int(re.search(r":(\d+)\s*$", process.stderr.readline()).group(1))
+    process = site.start([KVERN, "bench", "relay", "--origin", str(origins[0])], subprocess.PIPE)
+    return process, int(re.search(rb":(\d+)\s*$", process.stderr.readline()).group(1))
 
 
 def routed(site, engine):
@@ -283,7 +283,7 @@ def there():
 def run_load(pid, port, arguments):
     """Figures of one load; CPU and the greatest memory are the target's."""
     before = cpu_us(pid)
-    load = subprocess.Popen([KVERN, "bench", "load", "--port", str(port), *arguments], stdout=subprocess.PIPE)
+    load = subprocess.Popen([KVERN, "bench", "load", "--json", "--port", str(port), *arguments], stdout=subprocess.PIPE)
     peak = rss_mb(pid)
     while load.poll() is None:
         peak = max(peak, rss_mb(pid))
