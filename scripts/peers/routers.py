@@ -3,9 +3,9 @@
 
     scripts/peers/routers.py [--quick] [TARGET...]
 
-Needs build/release/kvern (or KVERN_BINARY) and the default model (`make build`). Everything is on loopback, started and ended here, and
-bounded in time; a full run takes five minutes and wants a quiet machine. What is measured, and how the peers are
-installed, is in docs/peers.md. A peer that is not there is left out.
+Needs build/release/kvern (or KVERN_BINARY) and the default model (`make build`). Everything is on loopback, started
+and ended here, and bounded in time; a full run takes five minutes and wants a quiet machine. What is measured, and how
+the peers are installed, is in docs/peers.md. A peer that is not there is left out.
 """
 
 import argparse
