@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -158,10 +159,13 @@ int run(int argc, char** argv) {
   doctor->add_flag("--json", doctor_json, "Print one JSON document");
 
   kvern::app::BenchOptions bench_options;
+  int load_seconds = 5;
   auto* bench = app.add_subcommand("bench", "Measure a part of kvern on this machine");
-  bench->add_option("part", bench_options.part, "engine, http, or relay (the byte relay that http measures beside)")
+  bench
+      ->add_option("part", bench_options.part,
+                   "engine, http, relay (the byte relay that http measures beside), or load (one load on a server)")
       ->required()
-      ->check(CLI::IsMember({"engine", "http", "relay"}));
+      ->check(CLI::IsMember({"engine", "http", "relay", "load"}));
   bench->add_flag("--json", bench_options.json, "Print one JSON document");
   bench->add_option("--model", bench_options.model, "GGUF file for `engine` (default: the one scripts/setup fetched)")
       ->type_name("PATH");
@@ -169,6 +173,17 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(1, 100))
       ->type_name("N");
   bench->add_option("--origin", bench_options.origin, "Port that `relay` passes bytes on to")->type_name("PORT");
+  bench->add_option("--port", bench_options.load.port, "Port that `load` sends to, on 127.0.0.1")->type_name("PORT");
+  bench->add_option("--path", bench_options.load.path, "Where `load` posts (default /v1/chat/completions)");
+  bench->add_option("--body", bench_options.body_file, "File with the JSON that `load` posts")->type_name("FILE");
+  bench
+      ->add_option("--connections", bench_options.load.connections, "Connections of `load`, one request each at a time")
+      ->check(CLI::Range(1, 10'000))
+      ->type_name("N");
+  bench->add_option("--requests", bench_options.load.requests_max, "Requests of `load` at most")->type_name("N");
+  bench->add_option("--seconds", load_seconds, "How long `load` sends (default 5)")
+      ->check(CLI::Range(1, 600))
+      ->type_name("N");
 
   std::vector<std::string> commands;
   for (const auto* command : app.get_subcommands({})) commands.push_back(command->get_name());
@@ -191,6 +206,7 @@ int run(int argc, char** argv) {
     return kExitUsage;
   }
   if (worker->parsed()) return run_serving(worker_flags, kvern::app::worker);
+  bench_options.load.send_for = std::chrono::seconds(load_seconds);
   return kvern::app::run_bench(bench_options);
 }
 

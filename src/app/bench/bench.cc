@@ -5,6 +5,7 @@
 #include <boost/json.hpp>
 
 #include "app/bench/bench_http.h"
+#include "app/bench/bench_load.h"
 #include "app/model_loader.h"
 #include "base/terminal.h"
 #ifdef KVERN_HAS_EMBEDDED
@@ -68,6 +69,12 @@ Result<object> bench_engine(const std::string&) {
 }
 #endif
 
+Result<object> measure(const BenchOptions& options) {
+  if (options.part == "http") return bench_http(options.rounds);
+  if (options.part == "load") return bench_load(options.load, options.body_file);
+  return bench_engine(options.model);
+}
+
 void print_table(const object& figures, const std::string& path) {
   for (const auto& [key, value] : figures) {
     const std::string name = path + std::string(key.data(), key.size());
@@ -85,7 +92,7 @@ void print_table(const object& figures, const std::string& path) {
 
 int run_bench(const BenchOptions& options) {
   if (options.part == "relay") return run_relay(options.origin);
-  const auto figures = options.part == "http" ? bench_http(options.rounds) : bench_engine(options.model);
+  const auto figures = measure(options);
   if (!figures) {
     write_stderr(fmt::format("kvern: {}\n", figures.error().message));
     return 1;

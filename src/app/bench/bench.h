@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "net/bench/load.h"
+
 namespace kvern::app {
 
 struct BenchOptions {
@@ -11,6 +13,8 @@ struct BenchOptions {
   std::string model;         // engine
   int rounds = 3;            // http: each case so often, medians are shown
   std::uint16_t origin = 0;  // relay
+  net::LoadOptions load;     // load, but for its body
+  std::string body_file;     // load
   bool json = false;
 };
 
