@@ -271,8 +271,8 @@ def start(name, site):
 
 
 def there():
-    present = {"nginx": shutil.which("nginx"), "sglang-router": os.path.exists(os.path.join(os.path.dirname(SGLANG), "sglang-router")),
-               "smg": os.path.exists(SMG)}
+    present = {"nginx": shutil.which("nginx"), "smg": os.path.exists(SMG),
+               "sglang-router": os.path.exists(os.path.join(os.path.dirname(SGLANG), "sglang-router"))}
     for name in (name for name, found in present.items() if not found):
         print(f"{name} is not there: docs/peers.md says how to install it", file=sys.stderr)
     return ["relay", *(name for name, found in present.items() if found), "kvern", "kvern in process"]

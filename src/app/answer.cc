@@ -10,7 +10,6 @@ namespace {
 
 constexpr auto kHeadHold = std::chrono::seconds(10);
 constexpr auto kKeepAlive = std::chrono::seconds(10);
-constexpr auto kTick = std::chrono::seconds(5);
 
 }  // namespace
 
@@ -74,26 +73,18 @@ void Answer::begin() {
                                   {"client_request_id", note.client_request_id}});
     answer->over(499);
   });
-  if (stream_) tick();
 }
 
-void Answer::tick() {
-  exchange_->loop().post_after(kTick, [self = weak_from_this()] {
-    const auto answer = self.lock();
-    if (!answer || answer->over_) return;
-    const TimePoint now = answer->exchange_->loop().clock().now();
-    if (answer->committing_) {
-      // Its last event is encoded: nothing goes in between.
-    } else if (!answer->head_sent_) {
-      if (now - answer->note_.started >= kHeadHold) answer->start_stream();
-    } else if (now - answer->last_write_ >= kKeepAlive) {
-      std::string bytes;
-      answer->encoder_->keep_alive(bytes);
-      answer->exchange_->write(bytes);
-      answer->last_write_ = now;
-    }
-    answer->tick();
-  });
+void Answer::tick(TimePoint now) {
+  if (!stream_ || over_ || committing_) return;  // nothing goes in between when its last event is encoded
+  if (!head_sent_) {
+    if (now - note_.started >= kHeadHold) start_stream();
+  } else if (now - last_write_ >= kKeepAlive) {
+    std::string bytes;
+    encoder_->keep_alive(bytes);
+    exchange_->write(bytes);
+    last_write_ = now;
+  }
 }
 
 net::Headers Answer::with_facts(net::Headers headers) const {

@@ -59,8 +59,10 @@ class Answer final : public pipeline::EventReceiver, public std::enable_shared_f
   Answer(std::shared_ptr<net::Exchange> exchange, AnswerShape shape, const api::Dialect& dialect,
          std::weak_ptr<pipeline::Dispatcher> dispatcher, Log& log, RequestNote note);
 
-  /// Watches for the client hanging up and starts the timers; call once, before the first event can come.
+  /// Watches for the client hanging up; call once, before the first event can come.
   void begin();
+  /// To be called every second or so: what waiting clients are to see, they see then.
+  void tick(TimePoint now);
   void on_events(std::uint32_t choice, std::vector<ir::Event> events) override;
   /// Ends it from outside with an error (shutdown), the request cancelled by the caller: a status if none was sent yet,
   /// else an event in the stream.
@@ -72,7 +74,6 @@ class Answer final : public pipeline::EventReceiver, public std::enable_shared_f
   net::Headers with_facts(net::Headers headers) const;
   void end(const Error* error, std::string_view reason);
   void commit(std::string_view reason);
-  void tick();
   void over(int status);
   /// What the client asked to be told of the answer, and the worker where the headers left before it was known.
   void put_extension(const ir::End& end);

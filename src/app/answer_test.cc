@@ -30,7 +30,12 @@ class AnswerTest : public testing::Test {
                                  *dialect_, std::weak_ptr<pipeline::Dispatcher>(), log_,
                                  RequestNote{RequestId{7}, "POST", "/v1/chat/completions", "", "", loop_.clock().now(),
                                              [this](int status) { over_.push_back(status); }});
+    watched_ = answer_;
     answer_->begin();
+  }
+  void pass(Duration time) {
+    loop_.pass(time);
+    if (const auto answer = watched_.lock()) answer->tick(loop_.clock().now());
   }
   void start(std::uint32_t choice = 0) { answer_->on_events(choice, {ir::Start{{5, 0, 0, 0}, worker_}}); }
   void text(std::string text, std::uint32_t choice = 0) {
@@ -48,6 +53,7 @@ class AnswerTest : public testing::Test {
   ManualLoop loop_;
   std::shared_ptr<Wire> wire_;
   std::shared_ptr<Answer> answer_;
+  std::weak_ptr<Answer> watched_;
   std::vector<int> over_;
   std::string worker_;
   std::vector<std::string> extra_fields_;
@@ -104,8 +110,7 @@ TEST_F(AnswerTest, AWorkerThatIsKnownTooLateForTheHeadStandsInTheLastEvent) {
     wire_ = std::make_shared<Wire>(loop_);
     tells_worker_ = tells;
     ask(true);
-    loop_.pass(std::chrono::seconds(10));  // in two ticks
-    loop_.pass(std::chrono::seconds(5));
+    pass(std::chrono::seconds(10));
     EXPECT_EQ(wire_->status, 200);
     worker_ = "gpu-1";
     start();
@@ -157,14 +162,14 @@ TEST_F(AnswerTest, AFailureInTheStreamIsAnEvent) {
 TEST_F(AnswerTest, ALongPrefillSendsTheHeadAfterTenSecondsAndKeepsAlive) {
   ask(true);
   start();
-  loop_.pass(std::chrono::seconds(5));
+  pass(std::chrono::seconds(5));
   EXPECT_EQ(wire_->status, 0);
-  loop_.pass(std::chrono::seconds(5));
+  pass(std::chrono::seconds(5));
   EXPECT_EQ(wire_->status, 200);
   const std::size_t sent = wire_->bytes.size();
   EXPECT_GT(sent, 0U);
-  loop_.pass(std::chrono::seconds(5));
-  loop_.pass(std::chrono::seconds(5));
+  pass(std::chrono::seconds(5));
+  pass(std::chrono::seconds(5));
   EXPECT_GT(wire_->bytes.size(), sent) << "a client that waits sees bytes every 15 s at most";
   broken();
   EXPECT_EQ(wire_->status, 200) << "too late for a status";
@@ -237,7 +242,7 @@ TEST_F(AnswerTest, AnEndLeavesWhenItIsCommitted) {
     end();
     ASSERT_TRUE(done) << stream;
     answer_.reset();                       // as the dispatcher does at the end
-    loop_.pass(std::chrono::seconds(11));  // no keep-alive behind an end
+    pass(std::chrono::seconds(11));  // no keep-alive behind an end
     EXPECT_FALSE(wire_->finished);
     EXPECT_THAT(wire_->bytes, Not(HasSubstr("\"stop\"")));
     done({});

@@ -57,6 +57,8 @@ std::string client_request_id(const net::RequestHead& head) {
 
 constexpr std::string_view kEventStream = "text/event-stream; charset=utf-8";
 constexpr std::string_view kMessagesPath = "/v1/messages";
+/// How exact the waits of answers are.
+constexpr auto kAnswerTick = std::chrono::seconds(1);
 
 /// Where two APIs share a path, this header says which one is meant.
 bool is_anthropic(const net::RequestHead& head) {
@@ -93,7 +95,7 @@ HttpApi::HttpApi(HttpApiParts parts)
                                                        {{"status", std::to_string(status)}}));
   }
   for (net::Loop* loop : parts_.loops) {
-    auto lane = std::make_unique<Lane>();
+    auto lane = std::make_shared<Lane>();
     lane->loop = loop;
     lane->dispatcher = pipeline::Dispatcher::create(*loop, parts_.pool, *pipeline_metrics_, [this] { return mint(); });
     lane_by_loop_.emplace(loop, lane.get());
@@ -302,8 +304,25 @@ void HttpApi::start(Context& context, const api::Dialect& dialect, api::Call cal
   const auto answer = std::make_shared<Answer>(context.exchange, std::move(shape), dialect, lane.dispatcher, parts_.log,
                                                std::move(note));
   lane.answers.emplace(context.id, answer);
+  lane.keep_ticking();
   answer->begin();
   lane.dispatcher->start(std::move(call.request), std::move(model), answer);
+}
+
+void HttpApi::Lane::keep_ticking() {
+  if (std::exchange(ticking, true)) return;
+  loop->post_after(kAnswerTick, [weak = weak_from_this()] {
+    const auto lane = weak.lock();
+    if (!lane) return;
+    lane->ticking = false;
+    if (lane->answers.empty()) return;
+    const TimePoint now = lane->loop->clock().now();
+    const auto all = lane->answers;  // what one does may take it out
+    for (const auto& [id, held] : all) {
+      if (const auto answer = held.lock()) answer->tick(now);
+    }
+    lane->keep_ticking();
+  });
 }
 
 void HttpApi::note_client(const Context& context, const ir::Request& request) {

@@ -129,7 +129,7 @@ class HttpApi final : public Service {
   std::unordered_map<int, prometheus::Counter*> responses_;  // by status
   std::unique_ptr<pipeline::PipelineMetrics> pipeline_metrics_;
   BackgroundRuns runs_;
-  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::shared_ptr<Lane>> lanes_;
   std::unordered_map<const net::Loop*, Lane*> lane_by_loop_;
   std::atomic<bool> draining_{false};
   std::atomic<std::size_t> active_{0};

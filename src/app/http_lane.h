@@ -9,13 +9,16 @@
 
 namespace kvern::app {
 
-struct HttpApi::Lane {
+struct HttpApi::Lane : std::enable_shared_from_this<Lane> {
   net::Loop* loop = nullptr;
   std::shared_ptr<pipeline::Dispatcher> dispatcher;
   std::unordered_map<RequestId, Context> tokenizing;  // away on the pool
   std::unordered_map<RequestId, Context> at_store;    // wait for the store of responses
   std::unordered_map<RequestId, std::weak_ptr<Answer>> answers;
   std::unordered_map<RequestId, std::shared_ptr<Follower>> followers;
+  /// Lets answers see the time pass, for as long as there are any: a timer for all, since each costs half a kilobyte.
+  void keep_ticking();
+  bool ticking = false;
 };
 
 /// What requests get from SIGTERM on.

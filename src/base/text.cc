@@ -137,7 +137,7 @@ std::optional<std::string> percent_decode(std::string_view text) {
 }
 
 void clear_buffer(std::string& text) {
-  constexpr std::size_t kKeep = 1024;
+  constexpr std::size_t kKeep = 512;
   text.clear();
   if (text.capacity() > kKeep) text.shrink_to_fit();
 }

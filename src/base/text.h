@@ -38,7 +38,7 @@ std::string printable(std::string_view text);
 std::optional<std::string> percent_decode(std::string_view text);
 
 /// Empties a buffer of something that lives long, and gives back what one large piece made it take: room for small ones
-/// (1 KiB) stays.
+/// (512 bytes) stays.
 void clear_buffer(std::string& text);
 
 /// Joins with `separator`.

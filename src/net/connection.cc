@@ -60,7 +60,8 @@ void Connection::read_more() {
   socket_->async_wait(stream_descriptor::wait_read,
                       [self = shared_from_this()](const boost::system::error_code& error) {
                         self->read_armed_ = false;
-                        if (!error && self->state_ != State::kClosed) self->on_readable();
+                        if (error || self->state_ == State::kClosed) return;
+                        self->loop_.turn([&self] { self->on_readable(); });
                       });
 }
 
@@ -226,6 +227,7 @@ void Connection::write(std::string_view bytes) {
     if (!send_now()) return;
   } else {
     shard_->flush_later(shared_from_this());
+    shard_->gathered(bytes.size());
   }
 }
 
@@ -243,7 +245,9 @@ void Connection::answer_complete() {
   state_ = State::kReading;
   streaming_ = false;
   exchange_.reset();
-  if (!write_armed_) shard_->flush_later(shared_from_this());
+  if (write_armed_) return;
+  shard_->flush_later(shared_from_this());
+  shard_->gathered(unsent());
 }
 
 // Sending ------------------------------------------------------------------------------------------------------------
@@ -252,6 +256,10 @@ void Connection::flush() {
   flush_armed_ = false;
   if (state_ == State::kClosed || write_armed_) return;
   if (send_now() && unsent() == 0) sent_all();
+}
+
+void Connection::send_early() {
+  if (state_ != State::kClosed && !write_armed_) static_cast<void>(send_now());
 }
 
 void Connection::seal_chunk() {

@@ -36,6 +36,8 @@ class Connection final : public Deadline, public std::enable_shared_from_this<Co
   void on_hangup(Hangup how);
   void on_drain();
   void flush();
+  /// Sends what waits for flush(), which follows all the same.
+  void send_early();
   bool flush_armed() const { return flush_armed_; }
   void set_flush_armed() { flush_armed_ = true; }
   /// Closes the socket; an exchange under way is told, at once or (from within its own calls) a little later.

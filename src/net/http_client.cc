@@ -78,7 +78,10 @@ class PooledClient final : public Client, public ClientConnectionOwner {
 
   std::string& scratch() override { return scratch_; }
   ReadWatch& reads() override {
-    if (!reads_) reads_ = ReadWatch::create(*static_cast<boost::asio::io_context*>(loop_.native()));
+    if (!reads_) {
+      reads_ = ReadWatch::create(*static_cast<boost::asio::io_context*>(loop_.native()),
+                                 [&loop = loop_](const auto& work) { loop.turn(work); });
+    }
     return *reads_;
   }
 

@@ -11,6 +11,9 @@ namespace {
 
 /// 256 KB a read: a 32 MB body in about 128 reads.
 constexpr std::size_t kScratchBytes = 256U << 10U;
+/// What all streams of a loop may gather in one turn: beyond it, it leaves early. So a burst (a thousand answers that
+/// begin at once) does not grow the process by its whole size.
+constexpr std::size_t kGatherBytes = 64U << 10U;
 /// How long a closing connection waits for its client to close, and discards what still comes.
 constexpr std::chrono::seconds kLingerFor{2};
 
@@ -100,10 +103,19 @@ void Shard::flush_later(std::shared_ptr<Connection> connection) {
   flushes_.push_back(std::move(connection));
   if (flushes_.size() > 1) return;
   loop_.after_turn([self = shared_from_this()] {
+    self->gathered_ = 0;
     std::vector<std::shared_ptr<Connection>> flushes;
     flushes.swap(self->flushes_);
     for (const auto& each : flushes) each->flush();
   });
+}
+
+void Shard::gathered(std::size_t bytes) {
+  gathered_ += bytes;
+  if (gathered_ < kGatherBytes) return;
+  gathered_ = 0;
+  // Only sent: what follows from an end of an answer waits for the turn's end, as no handler expects it in between.
+  for (std::size_t i = 0; i < flushes_.size(); ++i) flushes_[i]->send_early();
 }
 
 void Shard::watch_hangups() {

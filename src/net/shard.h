@@ -67,6 +67,8 @@ class Shard : public std::enable_shared_from_this<Shard> {
   void arm(Deadline& deadline, DeadlineKind kind);
   /// Flushes the connection at the end of this turn.
   void flush_later(std::shared_ptr<Connection> connection);
+  /// So much more waits for the turn's end. Where that is a lot, what waits is sent at once.
+  void gathered(std::size_t bytes);
   void remove(std::uint64_t id);
 
  private:
@@ -92,6 +94,7 @@ class Shard : public std::enable_shared_from_this<Shard> {
   std::unordered_map<std::uint64_t, std::shared_ptr<Connection>> connections_;
   std::uint64_t next_id_ = 1;
   std::vector<std::shared_ptr<Connection>> flushes_;
+  std::size_t gathered_ = 0;  // bytes, about
   std::string scratch_;
   std::string date_;
   std::chrono::seconds date_at_{-1};

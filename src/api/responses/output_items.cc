@@ -105,6 +105,7 @@ std::string_view OutputItems::close(ItemStatus status) {
   const std::size_t at = closed_.size();
   json::Writer writer(closed_);
   write(status, item_.text, writer);
+  closed_.shrink_to_fit();
   return std::string_view(closed_).substr(at);
 }
 

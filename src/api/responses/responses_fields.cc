@@ -203,6 +203,7 @@ std::string echo_of(const Fields& fields, const ResponsesState& state, std::stri
   as_sent("metadata", "{}");
   as_sent("safety_identifier", "null");
   as_sent("prompt_cache_key", "null");
+  out.shrink_to_fit();  // it is kept as long as the answer takes
   return out;
 }
 

@@ -48,6 +48,8 @@ class ResponsesStream final : public ResponsesEncoder {
   void set_extension(std::string json) override { extension_ = std::move(json); }
 
   void add(std::uint32_t, const ir::Event& event, std::string& out) override {
+    // A start that nobody waits for opens nothing yet: what would wait with it for the first token is kilobytes.
+    if (std::holds_alternative<ir::Start>(event) && !plan_.background) return;
     if (!opened_) open(out);
     std::visit([&](const auto& e) { on(e, out); }, event);
   }

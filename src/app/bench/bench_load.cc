@@ -24,6 +24,7 @@ Result<boost::json::object> bench_load(net::LoadOptions options, const std::stri
   if (!result) return result.error();
   return boost::json::object{{"answers", result->answers},
                              {"errors", result->errors},
+                             {"first_error", result->first_error},
                              {"events", result->events},
                              {"reads", result->reads},
                              {"seconds", result->seconds},

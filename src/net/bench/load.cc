@@ -41,6 +41,8 @@ Distribution summary(std::vector<float>& values) {
   return out;
 }
 
+constexpr std::size_t kShownBytes = 600;
+
 /// Reads one answer as it comes. Trusts the server to speak HTTP; what it does not understand is an error.
 class AnswerReader {
  public:
@@ -268,6 +270,11 @@ class Generator {
       latencies_.push_back(microseconds(connection.asked, now));
     } else {
       ++result_.errors;
+      if (result_.first_error.empty()) {
+        result_.first_error = status == IoStatus::kOk
+                                  ? std::string(buffer_.data(), std::min(received, kShownBytes))
+                                  : "the connection broke";
+      }
     }
     if (!good || !connection.reader.keeps_alive()) {
       connection.socket.reset();

@@ -31,6 +31,7 @@ struct Distribution {
 struct LoadResult {
   std::uint64_t answers = 0;  // complete, with status 200
   std::uint64_t errors = 0;
+  std::string first_error;   // the first such answer as it came, cut; or that the connection broke
   std::uint64_t events = 0;  // of event streams
   std::uint64_t reads = 0;   // that brought events
   double seconds = 0;
