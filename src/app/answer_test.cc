@@ -241,7 +241,7 @@ TEST_F(AnswerTest, AnEndLeavesWhenItIsCommitted) {
     text("hi");
     end();
     ASSERT_TRUE(done) << stream;
-    answer_.reset();                       // as the dispatcher does at the end
+    answer_.reset();                 // as the dispatcher does at the end
     pass(std::chrono::seconds(11));  // no keep-alive behind an end
     EXPECT_FALSE(wire_->finished);
     EXPECT_THAT(wire_->bytes, Not(HasSubstr("\"stop\"")));

@@ -271,9 +271,8 @@ class Generator {
     } else {
       ++result_.errors;
       if (result_.first_error.empty()) {
-        result_.first_error = status == IoStatus::kOk
-                                  ? std::string(buffer_.data(), std::min(received, kShownBytes))
-                                  : "the connection broke";
+        result_.first_error = status == IoStatus::kOk ? std::string(buffer_.data(), std::min(received, kShownBytes))
+                                                      : "the connection broke";
       }
     }
     if (!good || !connection.reader.keeps_alive()) {
