@@ -60,8 +60,7 @@ void Connection::read_more() {
   socket_->async_wait(stream_descriptor::wait_read,
                       [self = shared_from_this()](const boost::system::error_code& error) {
                         self->read_armed_ = false;
-                        if (error || self->state_ == State::kClosed) return;
-                        self->loop_.turn([&self] { self->on_readable(); });
+                        if (!error && self->state_ != State::kClosed) self->on_readable();
                       });
 }
 

@@ -78,10 +78,7 @@ class PooledClient final : public Client, public ClientConnectionOwner {
 
   std::string& scratch() override { return scratch_; }
   ReadWatch& reads() override {
-    if (!reads_) {
-      reads_ = ReadWatch::create(*static_cast<boost::asio::io_context*>(loop_.native()),
-                                 [&loop = loop_](const auto& work) { loop.turn(work); });
-    }
+    if (!reads_) reads_ = ReadWatch::create(*static_cast<boost::asio::io_context*>(loop_.native()));
     return *reads_;
   }
 

@@ -94,12 +94,6 @@ class AsioLoop final : public Loop {
 
   void* native() override { return &io_; }
 
-  void turn(const std::function<void()>& work) override {
-    round_armed_ = true;  // nobody needs to ask for the rounds below
-    work();
-    run_rounds();
-  }
-
  private:
   using Works = std::vector<std::function<void()>>;
 

@@ -26,9 +26,6 @@ class Loop : public Executor {
   virtual void stop() = 0;
   /// The boost::asio::io_context*, for net's own sources.
   virtual void* native() = 0;
-  /// For handlers of native(): runs `work` and then at once what it posted or left for the end of the turn, where a
-  /// handler of its own would look at the kernel first.
-  virtual void turn(const std::function<void()>& work) = 0;
 };
 
 }  // namespace kvern::net

@@ -5,19 +5,18 @@
 #include <array>
 #include <cerrno>
 #include <system_error>
-#include <utility>
 
 namespace kvern::net {
 
 using boost::asio::posix::stream_descriptor;
 
-std::shared_ptr<ReadWatch> ReadWatch::create(boost::asio::io_context& io, Turn turn) {
+std::shared_ptr<ReadWatch> ReadWatch::create(boost::asio::io_context& io) {
   const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
   if (epoll < 0) throw std::system_error(errno, std::generic_category(), "epoll_create1");
-  return std::shared_ptr<ReadWatch>(new ReadWatch(io, epoll, std::move(turn)));
+  return std::shared_ptr<ReadWatch>(new ReadWatch(io, epoll));
 }
 
-ReadWatch::ReadWatch(boost::asio::io_context& io, int epoll, Turn turn) : epoll_(io, epoll), turn_(std::move(turn)) {}
+ReadWatch::ReadWatch(boost::asio::io_context& io, int epoll) : epoll_(io, epoll) {}
 
 ReadWatch::~ReadWatch() = default;
 
@@ -48,7 +47,7 @@ void ReadWatch::wait() {
   epoll_.async_wait(stream_descriptor::wait_read, [self = shared_from_this()](const boost::system::error_code& error) {
     self->waiting_ = false;
     if (error) return;
-    self->turn_([&self] { self->collect(); });
+    self->collect();
     self->wait();
   });
 }

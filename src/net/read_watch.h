@@ -6,7 +6,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <unordered_map>
 
@@ -22,11 +21,8 @@ class ReadWatch : public std::enable_shared_from_this<ReadWatch> {
     virtual void on_readable() = 0;
   };
 
-  /// Runs the readers' turn: see Loop::turn.
-  using Turn = std::function<void(const std::function<void()>& work)>;
-
   /// Throws std::system_error when the kernel refuses.
-  static std::shared_ptr<ReadWatch> create(boost::asio::io_context& io, Turn turn);
+  static std::shared_ptr<ReadWatch> create(boost::asio::io_context& io);
   ~ReadWatch();
 
   /// Watches a socket under an id of the caller's; false when the kernel refuses.
@@ -37,12 +33,11 @@ class ReadWatch : public std::enable_shared_from_this<ReadWatch> {
   void stop();
 
  private:
-  ReadWatch(boost::asio::io_context& io, int epoll, Turn turn);
+  ReadWatch(boost::asio::io_context& io, int epoll);
   void wait();
   void collect();
 
   boost::asio::posix::stream_descriptor epoll_;
-  const Turn turn_;
   std::unordered_map<std::uint64_t, Reader*> readers_;
   bool waiting_ = false;
 };

@@ -56,7 +56,7 @@ class ReadWatchTest : public ::testing::Test {
   }
 
   boost::asio::io_context io{1};
-  std::shared_ptr<ReadWatch> watch = ReadWatch::create(io, [](const auto& work) { work(); });
+  std::shared_ptr<ReadWatch> watch = ReadWatch::create(io);
   Ear a, b;
 };
 

@@ -27,7 +27,6 @@ class ManualLoop final : public net::Loop {
   }
   void stop() override {}
   void* native() override { return nullptr; }
-  void turn(const std::function<void()>& work) override { work(); }
   const Clock& clock() const override { return clock_; }
 
   void pass(Duration time) {
