@@ -205,12 +205,12 @@ http {{
   client_max_body_size 64m; client_body_buffer_size 1m;
   client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi;
   scgi_temp_path scgi;
-  upstream origin {{ {servers} keepalive 256; }}
+  upstream workers.example {{ {servers} keepalive 256; }}
   server {{
     listen 127.0.0.1:{port} backlog=4096;
     keepalive_requests 1000000;
     location / {{
-      proxy_pass http://origin; proxy_http_version 1.1; proxy_set_header Connection "";
+      proxy_pass http://workers.example; proxy_http_version 1.1; proxy_set_header Connection "";
       proxy_set_header Host $http_host; proxy_buffering off;
     }}
   }}
